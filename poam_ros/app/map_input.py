@@ -260,7 +260,7 @@ def _calibrated(
     from ..mapping.crossed import WORST
 
     soundings, estimates = calibrated(soundings, settings)
-    for sentence in estimates.largest(WORST):
+    for sentence in estimates.sentences(WORST):
         print(f"calibration: {sentence}")
     return soundings
 

@@ -56,10 +56,9 @@ def calibrate(
     for step in range(rounds):
         if step == ROUNDS:  # where positions are off, differences were large
             fit.ratios = None
-        corrected = fit.corrected(soundings, total, moves=moves)
-        found = fit.estimate(corrected, total, moves)
+        found = fit.estimate(fit.corrected(soundings, total, moves), total, moves)
         if found is None:
-            return Calibration((), ("too few crossings of lines to calibrate",))
+            return Calibration(remarks=("too few crossings of lines to calibrate",))
         total, moves = found.value, fit.moved([each.value for each in found.moves])
     assert found is not None  # one round at least
     return fit.described(found)
@@ -79,8 +78,8 @@ def calibrated(
         taken = soundings.pings
         taken = replace(taken, xy=corrected.xy, z=corrected.z, range=taken.range - up)
         corrected = replace(corrected, pings=taken, steps=None)
-    source = {**soundings.source, KEY: found.sentences}
-    levels = found.known_levels(settings.level_error)
+    source = {**soundings.source, KEY: found.sentences()}
+    levels = found.levels(settings.level_error)
     if len(levels) > 1:
         source[LEVELS] = levels
     errors = SurveyErrors.of(found, corrected, divisions, corrected=True)
@@ -108,63 +107,55 @@ def correct(
     """The soundings without the known errors."""
     fit = _Fit(soundings, divisions, water_level)
     fit.depth, fit.speed = calibration.depth, 0.0
-    values = np.array([calibration.value(*kind) for kind in fit.kinds])
-    constants = np.array([calibration.value("line", name) for name in divisions.line.names])
-    off = {(each.kind, each.name): (-each.x, -each.y) for each in calibration.positions}
+    effects, off = calibration.effects, calibration.positions
+    values = np.array([effects.get(of, (0.0,))[0] for of in fit.kinds])
+    lines = np.array([effects.get(("line", name), (0.0,))[0] for name in divisions.line.names])
     moves = fit.moved([
-        np.array([off.get((kind, name), (0.0, 0.0)) for name in part.names])
+        -np.array([off.get((kind, name), (np.zeros(2),))[0] for name in part.names])
         for kind, part in fit.parts.items()
     ])  # fmt: skip
-    return fit.corrected(soundings, values, constants, moves)
+    return fit.corrected(soundings, values, moves, lines[divisions.line.code])
 
 
 class _Fit:
-    """The effects of a survey, named by (kind, name) in ``kinds``. Levels of days are those at the
-    depth ``depth`` (m), and distances along the direction of travel those at the ``speed`` (m/s):
-    crossings know these well, also where scales and a latency can hardly be distinguished."""
+    """The effects of a survey, named by (kind, name) in ``kinds``: with several ``days`` their
+    levels, then their scales; the distance along the direction of travel; and with times the
+    latency. Levels are those at the depth ``depth`` (m), and distances those at the ``speed``
+    (m/s): crossings know these well, also where scales and a latency can hardly be
+    distinguished."""
 
     def __init__(self, soundings: Soundings, divisions: Divisions, water_level: float) -> None:
-        line, day, recording = divisions
-        self.line, self.day = line, day
-        self.parts = {"line": line}
-        if 1 < len(recording.names) <= len(line.names) / 2:
+        self.line, self.day, recording = divisions
+        self.parts = {"line": self.line}
+        if 1 < len(recording.names) <= len(self.line.names) / 2:
             self.parts["recording"] = recording
         depth = soundings.depth
         self.surface = soundings.z + depth if depth is not None else np.full(
             len(soundings), water_level
         )  # fmt: skip
         self.depth = float(np.median(self.surface - soundings.z))
-        self.motion = Motion(soundings.xy, line.code, soundings.stamp_ns)
+        self.motion = Motion(soundings.xy, self.line.code, soundings.stamp_ns)
         known = np.isfinite(self.motion.speed)
         self.timed = bool(known.mean() > 0.5)
         self.speed = float(np.median(self.motion.speed[known])) if self.timed else 0.0
-        self.kinds = [(kind, name) for kind in DAILY for name in day.names if len(day.names) > 1]
+        self.days = len(self.day.names) if len(self.day.names) > 1 else 0
+        self.kinds = [(kind, name) for kind in DAILY for name in self.day.names[: self.days]]
         self.kinds += [(kind, "") for kind in ("along", "latency")[: 1 + self.timed]]
         self.ratios: list[float] | None = None
 
     def corrected(
-        self, soundings: Soundings, values: np.ndarray, constants: np.ndarray | None = None,
-        moves: np.ndarray | None = None,
+        self, soundings: Soundings, values: np.ndarray, moves: np.ndarray,
+        up: np.ndarray | float = 0.0,
     ) -> Soundings:  # fmt: skip
-        """The soundings corrected by effects of these values [P] and constants of lines [L], and
-        moved [N, 2]."""
-        level, scale = np.zeros((2, len(self.day.names)))
-        ahead = np.zeros(len(soundings))
-        for (kind, name), value in zip(self.kinds, values.tolist(), strict=True):
-            if kind == "along":
-                ahead += value
-            elif kind == "latency":
-                ahead -= value * self._faster
-            else:
-                (level if kind == "level" else scale)[self.day.names.index(name)] = value
-        off = (level + scale * self.depth)[self.day.code]
-        if constants is not None:
-            off = off + constants[self.line.code]
-        depth = (self.surface - soundings.z + off) / (1 + scale[self.day.code])
-        z = np.where((off == 0) & (scale[self.day.code] == 0), soundings.z, self.surface - depth)
-        xy = soundings.xy + ahead[:, None] * self.motion.heading
-        if moves is not None:
-            xy = xy + moves
+        """The soundings corrected by effects of these values [P], moved [N, 2], and lowered by
+        ``up`` [N]."""
+        daily, (along, *latency) = values[: 2 * self.days], values[2 * self.days :]
+        level, scale = daily.reshape(2, -1) if self.days else np.zeros((2, 1))
+        off, scale = (level + scale * self.depth)[self.day.code] + up, scale[self.day.code]
+        depth = (self.surface - soundings.z + off) / (1 + scale)
+        z = np.where((off == 0) & (scale == 0), soundings.z, self.surface - depth)
+        ahead = along - sum(latency) * self._faster
+        xy = soundings.xy + ahead[:, None] * self.motion.heading + moves
         return replace(
             soundings, xy=xy, z=z, depth=None if soundings.depth is None else self.surface - z
         )
@@ -186,104 +177,111 @@ class _Fit:
         [N, 2] already; None if these are too few."""
         depth = self.surface - soundings.z
         met = find_crossings(soundings.xy, soundings.z, self.line.code, depth, screened=False)
-        ends = np.column_stack((met.row, met.other))
-        some = np.arange(len(ends))
-        if len(some) > MAX_CROSSINGS:
-            some = np.sort(np.random.default_rng(0).permutation(len(ends))[:MAX_CROSSINGS])
-        ends, difference, where = ends[some], met.difference[some], met.xy[some]
+        use = np.arange(len(met.row))
+        if len(use) > MAX_CROSSINGS:
+            use = np.sort(np.random.default_rng(0).permutation(use)[:MAX_CROSSINGS])
         slope = np.column_stack([
-            self.motion.slopes(soundings.xy, soundings.z, depth, rows, where) for rows in ends.T
+            self.motion.slopes(soundings.xy, soundings.z, depth, rows[use], met.xy[use])
+            for rows in (met.row, met.other)
         ])  # fmt: skip
-        lines = self.line.code[ends]
-        use = np.isfinite(slope).all(1) & (lines[:, 0] != lines[:, 1])
-        if use.sum() < LEAST:
+        lines = self.line.code[np.column_stack((met.row, met.other))]
+        known = np.isfinite(slope).all(1) & (lines[use, 0] != lines[use, 1])
+        if known.sum() < LEAST:
             return None
-        ends, lines, difference, slope = ends[use], lines[use], difference[use], slope[use]
-        columns = [self._column(kind, name, ends, depth, slope) for kind, name in self.kinds]
-        design = np.array(columns).reshape(len(columns), len(ends)).T
+        use, slope = use[known], slope[known]
+        ends, lines = np.column_stack((met.row, met.other))[use], lines[use]
+        # By an effect of 1, soundings change by so much; a difference by that of its first end
+        # less that of its other.
+        on_day = (self.day.code[ends][..., None] == np.arange(self.days)).astype(float)
+        own = [on_day, on_day * (self.depth - depth[ends])[..., None], slope[..., None]]
+        if self.timed:
+            own.append((-self._faster[ends] * slope)[..., None])
+        design = np.subtract(*np.moveaxis(np.concatenate(own, axis=2), 1, 0))
         gradient = gradients(self.motion.heading[ends], slope)
         move = moves[ends]  # variances are of the whole errors, corrected or not
-        difference = difference + (gradient * (move[:, 0] - move[:, 1])).sum(1) + design @ total
-        weight = crossing_weights(where[use], lines, met.block)
+        difference = met.difference[use] + (gradient * (move[:, 0] - move[:, 1])).sum(1)
+        weight = crossing_weights(met.xy[use], lines, met.block)
         parts = [(part.code[ends], len(part.names)) for part in self.parts.values()]
         prior = np.array([PRIOR[kind] ** 2 for kind, _ in self.kinds])
         found, self.ratios = solve(
-            difference, design, prior, lines, len(self.line.names), parts, gradient, weight,
-            self.ratios,
+            difference + design @ total, design, prior, lines, len(self.line.names), parts,
+            gradient, weight, self.ratios,
         )  # fmt: skip
         return found
 
-    def _column(
-        self, kind: str, name: str, ends: np.ndarray, depth: np.ndarray, slope: np.ndarray
-    ) -> np.ndarray:
-        """The change of each difference by an effect of 1."""
-        if kind in DAILY:
-            own = (self.day.code[ends] == self.day.names.index(name)).astype(float)
-            if kind == "scale":
-                own = own * (self.depth - depth[ends])
-        else:
-            own = slope if kind == "along" else -self._faster[ends] * slope
-        return own[:, 0] - own[:, 1]
-
     def described(self, found: Estimates) -> Calibration:
         """The estimates, those of days relative to the reference, and what cannot be known."""
-        reference = self._reference(found)
-        kinds, change = self._relative(reference)
-        value, covariance = change @ found.value, change @ found.covariance @ change.T
-        std = np.sqrt(np.diag(covariance))
-        effects = [Effect.of(*of, *each) for of, *each in zip(kinds, value, std, strict=True)]
-        size = np.bincount(self.line.code, minlength=len(self.line.names))
-        known = found.counts > 0
-        constants = np.zeros(len(size))
-        if known.any():
-            constants[known] = found.constants[known] - _common(found.constants[known], size[known])
-        off = np.flatnonzero(known & (np.abs(constants) > LEAST_CONSTANT))
-        lines = [Effect.of("line", self.line.names[i], constants[i], found.std[i]) for i in off]
-        remarks = self._of_speed(found, effects)
-        for side in (-1, 1):
-            far = [
-                i for i, each in zip(off, lines, strict=True) if each.sure and side * each.value > 0
-            ]
-            if len(far) > 1:
-                middle, share = float(np.median(constants[far])), 100 * size[far].sum() / size.sum()
-                remarks.append(
-                    f"{len(far)} lines with {share:.0f} % of the soundings are "
-                    f"{'lower' if side < 0 else 'higher'} than most, by {abs(middle):.2f} m "
-                    "(median): corrected to the level of most. Crossings cannot tell which lines "
-                    "are right"
-                )
-        levels: dict[str, tuple[float, float]] = {}
-        if len(self.day.names) > 1:
-            name = self.day.names[reference]
-            remarks.append(
-                f"levels and scales are relative to {name}; levels are those at a depth of "
-                f"{self.depth:.1f} m"
-            )
-            levels = {name: (0.0, 0.0)} | {
-                day: (float(v), float(s))
-                for (kind, day), v, s in zip(kinds, value, std, strict=True) if kind == "level"
-            }  # fmt: skip
+        days, reference, change = self.days, self._reference(found), np.eye(len(self.kinds))
+        for first in (0, days) if days else ():
+            change[first : first + days, first + reference] -= 1
+        if self.timed:  # an antenna's offset is the distance at rest
+            change[2 * days, 2 * days + 1] = self.speed
+        std = np.sqrt(np.diag(change @ found.covariance @ change.T))
+        base = self.day.names[reference] if days else ""
+        value = (change @ found.value).tolist()
+        effects = {
+            (kind, name): Effect(v, s)
+            for (kind, name), v, s in zip(self.kinds, value, std.tolist(), strict=True)
+            if not (kind in DAILY and name == base)
+        }
+        known = np.flatnonzero(found.counts > 0)
+        size = np.bincount(self.line.code, minlength=len(found.counts))
+        constants = found.constants - _common(found.constants[known], size[known])
+        effects |= {
+            ("line", self.line.names[i]): Effect(float(constants[i]), float(found.std[i]))
+            for i in known.tolist()
+            if abs(constants[i]) > LEAST_CONSTANT
+        }
+        remarks = tuple(self._remarks(found, effects, base))
         spread = Spread(
             sum(found.position_variances), found.line_variance,
             *(self._variance_of_days(found, kind) for kind in DAILY),
         )  # fmt: skip
+        # Corrected days are all off as the median day is, and corrected positions as the mean of
+        # them is, which crossings cannot show.
+        level = np.pi / 2 * spread.level / days + std[:days] ** 2 if days else np.zeros(1)
+        left = {"day": np.column_stack((np.zeros_like(level), level))}
+        for kind, moves, most in zip(
+            self.parts, found.moves, found.position_variances, strict=True
+        ):
+            known = np.full(len(moves.value), most)
+            if found.positions_off:
+                known = np.trace(moves.covariance, axis1=1, axis2=2) / 2 + most / len(known)
+            left[kind] = np.column_stack((np.minimum(most, known), np.zeros(len(known))))
         return Calibration(
-            (*effects, *lines), tuple(remarks), tuple(self._positions(found)), levels, self.depth,
-            spread, self._left(levels, spread, found),
-        )  # fmt: skip
+            effects, dict(self._positions(found)), remarks, base, self.depth, spread, left
+        )
 
-    def _of_speed(self, found: Estimates, effects: Sequence[Effect]) -> list[str]:
-        """What crossings know of an antenna's offset and a latency together, if of neither."""
+    def _remarks(
+        self, found: Estimates, effects: Mapping[tuple[str, str], Effect], base: str
+    ) -> Iterator[str]:
+        """What cannot be known: of an antenna's offset and a latency more than both together; of
+        several lines that are off to one side; of days more than relative to one."""
+        i = 2 * self.days
+        both = Effect(found.value[i], found.covariance[i, i] ** 0.5)
         if not self.timed:
-            return ["without times, a latency cannot be told from an antenna's offset"]
-        i = self.kinds.index(("along", ""))
-        both = Effect.of("along", "", found.value[i], np.sqrt(found.covariance[i, i]))
-        if not both.sure or any(e.sure for e in effects if e.kind in ("along", "latency")):
-            return []
-        return [
-            f"at {self.speed:.1f} m/s depths belong ahead by {both.value:+.2f} m: an antenna's "
-            f"offset, or a latency of {-both.value / self.speed:+.2f} s"
-        ]
+            yield "without times, a latency cannot be told from an antenna's offset"
+        elif both.sure and not any(effects[kind, ""].sure for kind in ("along", "latency")):
+            yield (
+                f"at {self.speed:.1f} m/s depths belong ahead by {both.value:+.2f} m: an antenna's "
+                f"offset, or a latency of {-both.value / self.speed:+.2f} s"
+            )
+        size = dict(zip(self.line.names, np.bincount(self.line.code), strict=False))
+        off = [(of[1], each.value) for of, each in effects.items() if of[0] == "line" and each.sure]
+        for side, word in ((-1, "lower"), (1, "higher")):
+            far = {name: value for name, value in off if side * value > 0}
+            if len(far) > 1:
+                share = 100 * sum(size[name] for name in far) / len(self.line.code)
+                yield (
+                    f"{len(far)} lines with {share:.0f} % of the soundings are {word} than most, "
+                    f"by {abs(float(np.median([*far.values()]))):.2f} m (median): corrected to the "
+                    "level of most. Crossings cannot tell which lines are right"
+                )
+        if base:
+            yield (
+                f"levels and scales are relative to {base}; levels are those at a depth of "
+                f"{self.depth:.1f} m"
+            )
 
     def _variance_of_days(self, found: Estimates, kind: str) -> float:
         """The variance of the days' errors of this kind. Estimates are nearer to 0 than the errors
@@ -298,55 +296,20 @@ class _Fit:
         variance = found.value[mine].var(ddof=1) * factor**2 - (factor - 1) * prior
         return max(float(variance), 0.0)
 
-    def _left(
-        self, levels: Mapping[str, tuple[float, float]], spread: Spread, found: Estimates
-    ) -> dict[tuple[str, str], tuple[float, float]]:
-        """See ``Calibration.left``. Corrected days are all off as the median day is, and corrected
-        positions as the mean of them is, which crossings cannot show."""
-        frame = np.pi / 2 * spread.level / max(len(levels), 1)
-        left = {("day", name): (0.0, frame + std**2) for name, (_, std) in levels.items()}
-        parts = zip(self.parts.items(), found.moves, found.position_variances, strict=True)
-        for (kind, part), moves, most in parts:
-            each = np.full(len(part.names), most)
-            if found.positions_off:
-                known = np.trace(moves.covariance, axis1=1, axis2=2) / 2
-                each = np.minimum(each, known + most / len(each))
-            left |= {
-                (kind, name): (float(v), 0.0) for name, v in zip(part.names, each, strict=True)
-            }
-        return left
-
     def _reference(self, found: Estimates) -> int:
         """The day with the median error of all days, weighted by their soundings. It is sound if
         the days with half of the soundings are, or if errors go both ways."""
-        count = len(self.day.names)
-        if count == 1:
-            return 0
-        order = np.argsort(found.value[:count], kind="stable")
-        total = np.cumsum(np.bincount(self.day.code, minlength=count)[order])
+        order = np.argsort(found.value[: max(self.days, 1)], kind="stable")
+        total = np.cumsum(np.bincount(self.day.code, minlength=len(order))[order])
         return int(order[np.searchsorted(total, total[-1] / 2)])
 
-    def _relative(self, reference: int) -> tuple[list[tuple[str, str]], np.ndarray]:
-        """The effects without those of the reference day, and by which matrix [K, P] their values
-        come from those of all: the days' relative to the reference, the distance along the
-        direction of travel at rest, which is an antenna's offset."""
-        base, change = self.day.names[reference], np.eye(len(self.kinds))
-        for i, (kind, _) in enumerate(self.kinds):
-            if kind in DAILY:
-                change[i, self.kinds.index((kind, base))] -= 1
-            elif kind == "along" and self.timed:
-                change[i, self.kinds.index(("latency", ""))] += self.speed
-        own = [i for i, (kind, name) in enumerate(self.kinds) if kind not in DAILY or name != base]
-        return [self.kinds[i] for i in own], change[own]
-
-    def _positions(self, found: Estimates) -> Iterator[PositionError]:
+    def _positions(self, found: Estimates) -> Iterator[tuple[tuple[str, str], PositionError]]:
         """The errors of positions, where their variance is not 0."""
         for (kind, part), moves in zip(self.parts.items(), found.moves, strict=True):
             if found.positions_off and np.hypot(*moves.value.T).max() >= LEAST_MOVE:
-                off = (-moves.value).tolist()
-                for name, (x, y), covariance in zip(part.names, off, moves.covariance, strict=True):
-                    if x or y:
-                        yield PositionError(kind, name, x, y, covariance)
+                for name, value, covariance in zip(part.names, *moves, strict=True):
+                    if value.any():
+                        yield (kind, name), PositionError(-value, covariance)
 
 
 def _common(constants: np.ndarray, size: np.ndarray) -> float:

@@ -41,7 +41,7 @@ from ..outputs.folder import (
     write_samples,
 )
 from ..outputs.held_out import FILE as SCORES
-from ..outputs.held_out import HeldOut, log_loss, split_folds
+from ..outputs.held_out import OTHER_SURVEY, HeldOut, log_loss, split_folds
 from ..outputs.run import REFUSED
 from ..outputs.volume import WaterBelow, beyond, levels_of, measure, round_step, write_water
 from ..screening import ScreeningSettings
@@ -59,7 +59,7 @@ from .soundings import (
     time_text,
     write_left_out,
 )
-from .survey_errors import SurveyErrors, with_other_survey
+from .survey_errors import SurveyErrors
 
 log = logging.getLogger(__name__)
 
@@ -505,7 +505,12 @@ def map_soundings(
     level = settings.water_level
     surface = soundings.surface(level)
     if errors is not None:
-        drawn = with_other_survey(drawn, errors, mapper, surface)
+        mean, variance = drawn.mean.ravel(), drawn.variance.ravel()
+        other = errors.deviations(
+            partial(grid.interpolate, drawn.mean), grid.points, mean, variance,
+            mapper.before_calibration(variance), surface,
+        )  # fmt: skip
+        drawn = replace(drawn, fields={**drawn.fields, OTHER_SURVEY: other.reshape(grid.shape)})
     shown, counted = shown_cells(drawn, mapper, taken, settings, within, extrapolate)
     whole, drawn, water = drawn, drawn.only(shown), None
     if shown.any():

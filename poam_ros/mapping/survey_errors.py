@@ -11,112 +11,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import stdtrit
 
 from ..core.errors import quantity
-from ..core.maps import ElevationMap
-from ..outputs.held_out import OTHER_SURVEY
 from ..planning.tvu import CONFIDENCE_95
 from .crossed import Divisions
 from .soundings import Soundings
-
-if TYPE_CHECKING:
-    from ..models.mapper import BathymetricMapper
 
 #: The 95 % quantile of a sum of two squared standard normal variables.
 SQUARE_95 = -2 * math.log(0.05)
 #: Variances are as well known as if errors of so many more recordings or days had been seen.
 SEEN = 3
-
-
-@dataclass(frozen=True)
-class Effect:
-    """An estimate with its 95 % interval.
-
-    Attributes:
-        kind: ``level`` (m, up), ``scale`` (of the depth), ``along`` (m: the sounder is so far ahead
-            of the antenna), ``latency`` (s: a depth is so much older than its position) or
-            ``line`` (m, up).
-        name: of the day or line.
-        value, low, high: the estimate and its interval, in the unit of ``kind``.
-    """
-
-    kind: str
-    name: str
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, kind: str, name: str, value: float, std: float) -> Effect:
-        """An estimate with this standard deviation."""
-        value, half = float(value), CONFIDENCE_95 * float(std)
-        return cls(kind, name, value, value - half, value + half)
-
-    @property
-    def sure(self) -> bool:
-        """Whether the interval excludes 0."""
-        return self.low > 0 or self.high < 0
-
-    @property
-    def sentence(self) -> str:
-        """The estimate in words, and whether it may be 0; it is corrected in any case."""
-        return f"{self.estimate}: corrected{'' if self.sure else '; may be 0'}"
-
-    @property
-    def estimate(self) -> str:
-        """The estimate in words."""
-        values, age = (self.value, self.low, self.high), "older"
-        if self.kind == "latency" and self.value < 0:
-            age, values = "newer", (-self.value, -self.high, -self.low)
-        what, factor, unit, digits = {
-            "level": (f"level of {self.name}: its elevations are off", 1.0, "m", 3),
-            "scale": (f"depths of {self.name} are off", 100.0, "%", 2),
-            "along": ("along the direction of travel, depths belong ahead", 1.0, "m", 2),
-            "latency": (f"latency: depths are {age} than their positions", 1.0, "s", 2),
-            "line": (f"line {self.name}: its elevations are off", 1.0, "m", 3),
-        }[self.kind]
-        value, low, high = (f"{factor * v:+.{digits}f}" for v in values)
-        return f"{what} by {value} {unit} (95 %: {low} to {high})"
-
-
-@dataclass(frozen=True)
-class PositionError:
-    """By how much the positions of a line or a recording are off, relative to those of most.
-
-    Attributes:
-        kind: ``line`` or ``recording``. A line's error is relative to that of its recording.
-        name: of the line or recording.
-        x, y: the estimate, in m, in the map's coordinates.
-        covariance: of both [2, 2], in m^2.
-    """
-
-    kind: str
-    name: str
-    x: float
-    y: float
-    covariance: np.ndarray
-
-    @property
-    def sure(self) -> float:
-        """The distance from 0, in distances to the edge of the 95 % region in that direction."""
-        off = np.array([self.x, self.y])
-        return math.sqrt(float(off @ np.linalg.solve(self.covariance, off)) / SQUARE_95)
-
-    @property
-    def sentence(self) -> str:
-        """The estimate in words."""
-        axes = np.sqrt(SQUARE_95 * np.linalg.eigvalsh(self.covariance)).tolist()
-        within = " to ".join(dict.fromkeys(f"{half:.1f}" for half in axes))
-        return (
-            f"{self.kind} {self.name}: its positions are off by {self.x:+.1f} m in x and "
-            f"{self.y:+.1f} m in y (95 %: within {within} m of that)"
-        )
+#: Of each kind of effect: its words, the factor and the unit of its numbers, their digits.
+SAID = {
+    "level": ("level of {}: its elevations are off", 1.0, "m", 3),
+    "scale": ("depths of {} are off", 100.0, "%", 2),
+    "along": ("along the direction of travel, depths belong ahead", 1.0, "m", 2),
+    "latency": ("latency: depths are older than their positions", 1.0, "s", 2),
+    "line": ("line {}: its elevations are off", 1.0, "m", 3),
+}
 
 
 class Spread(NamedTuple):
@@ -129,70 +46,110 @@ class Spread(NamedTuple):
     scale: float = 0.0
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """The estimates, sentences on what cannot be known, and the positions that were corrected.
+class Effect(NamedTuple):
+    """An estimate with its standard deviation."""
 
-    ``levels``: of each day, by its name: its error of level relative to the reference, and the
-    standard deviation of what is left of it after the correction, in m. ``depth`` (m): at which
-    levels are given. ``spread``: of errors of lines, recordings and days. ``left``: of each line,
-    day and recording (kind, name), the variances of position (along each axis) and elevation that
-    are left after the correction, in m^2.
-    """
-
-    effects: tuple[Effect, ...]
-    remarks: tuple[str, ...]
-    positions: tuple[PositionError, ...] = ()
-    levels: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    depth: float = 0.0
-    spread: Spread = field(default_factory=Spread)
-    left: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
-
-    def known_levels(self, least: float) -> dict[str, list[float]]:
-        """``levels`` of days that are clearly off, and of those known to ``least`` or better."""
-        return {
-            name: [off, std]
-            for name, (off, std) in self.levels.items()
-            if std <= least or abs(off) > CONFIDENCE_95 * std
-        }
+    value: float
+    std: float
 
     @property
-    def sentences(self) -> list[str]:
-        """The estimates and remarks, in words."""
-        return self.largest(max(len(self.effects), len(self.positions)))
+    def sure(self) -> bool:
+        """Whether the 95 % interval excludes 0."""
+        return abs(self.value) > CONFIDENCE_95 * self.std
 
-    def largest(self, most: int) -> list[str]:
-        """The same, but only the ``most`` largest of the effects of lines, and of the errors of
-        positions of lines and of recordings; and how many more there are."""
-        lines = [each for each in self.effects if each.kind == "line" and each.sure]
-        found = [each.sentence for each in self.effects if each.kind != "line"]
-        found += _said(lines, [abs(each.value) for each in lines], most)
-        for kind in dict.fromkeys(each.kind for each in self.positions):
-            errors = [each for each in self.positions if each.kind == kind]
-            size = np.hypot([each.x for each in errors], [each.y for each in errors])
-            found.append(
-                f"positions of {quantity(len(errors), kind)} are off by "
+    def sentence(self, kind: str, name: str) -> str:
+        """The estimate in words, and whether it may be 0; it is corrected in any case."""
+        what, factor, unit, digits = SAID[kind]
+        value, half = factor * self.value, factor * CONFIDENCE_95 * self.std
+        if kind == "latency" and value < 0:
+            what, value = what.replace("older", "newer"), -value
+        best, low, high = (f"{v:+.{digits}f}" for v in (value, value - half, value + half))
+        zero = "" if self.sure else "; may be 0"
+        return f"{what.format(name)} by {best} {unit} (95 %: {low} to {high}): corrected{zero}"
+
+
+class PositionError(NamedTuple):
+    """By how much positions are off in x and y [2], in m, with the covariance [2, 2]."""
+
+    value: np.ndarray
+    covariance: np.ndarray
+
+    @property
+    def sure(self) -> bool:
+        """Whether the 95 % region excludes 0."""
+        return bool(self.value @ np.linalg.solve(self.covariance, self.value) > SQUARE_95)
+
+    def sentence(self, kind: str, name: str) -> str:
+        """The estimate in words."""
+        axes = np.sqrt(SQUARE_95 * np.linalg.eigvalsh(self.covariance)).tolist()
+        within = " to ".join(dict.fromkeys(f"{half:.1f}" for half in axes))
+        x, y = self.value
+        return (
+            f"{kind} {name}: its positions are off by {x:+.1f} m in x and {y:+.1f} m in y "
+            f"(95 %: within {within} m of that)"
+        )
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Constant errors of a survey, each by its kind and name.
+
+    Attributes:
+        effects: ``level`` of a day (m, up) and ``scale`` of its depths, relative to the day
+            ``reference``; ``along`` (m: the sounder is so far ahead of the antenna); ``latency``
+            (s: a depth is so much older than its position); of a ``line`` (m, up).
+        positions: of a ``line``, relative to its recording, or a ``recording``, relative to most.
+        remarks: on what cannot be known.
+        depth: at which levels are given, in m.
+        spread: of errors of lines, recordings and days.
+        left: for lines, days and recordings, the variances of position (along each axis) and
+            elevation that are left in each after the correction [P, 2], in m^2.
+    """
+
+    effects: Mapping[tuple[str, str], Effect] = field(default_factory=dict)
+    positions: Mapping[tuple[str, str], PositionError] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
+    reference: str = ""
+    depth: float = 0.0
+    spread: Spread = field(default_factory=Spread)
+    left: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def levels(self, least: float = math.inf) -> dict[str, list[float]]:
+        """Of each day: its error of level relative to the reference, and the standard deviation of
+        what is left of it after the correction, in m; of days that are clearly off, and of those
+        known to ``least`` or better."""
+        days = {name: effect for (kind, name), effect in self.effects.items() if kind == "level"}
+        return {self.reference: [0.0, 0.0]} | {
+            name: [*level] for name, level in days.items() if level.std <= least or level.sure
+        }
+
+    def sentences(self, most: int = 10**9) -> list[str]:
+        """The estimates and remarks in words. Of the effects of lines, and of the errors of
+        positions of lines and of recordings, only the ``most`` largest; and how many more there
+        are."""
+        said = [each.sentence(*of) for of, each in self.effects.items() if of[0] != "line"]
+        sure = {of: each for of, each in self.effects.items() if of[0] == "line" and each.sure}
+        said += _largest(sure, most)
+        for kind in dict.fromkeys(kind for kind, _ in self.positions):
+            off = {of: each for of, each in self.positions.items() if of[0] == kind}
+            size = np.hypot(*np.array([each.value for each in off.values()]).T)
+            said.append(
+                f"positions of {quantity(len(off), kind)} are off by "
                 f"{float(np.sqrt(np.mean(size**2))):.1f} m (root mean square), at most "
                 f"{size.max():.1f} m: corrected"
             )
-            named = [each for each in errors if each.sure > 1]
-            found += _said(named, [math.hypot(each.x, each.y) for each in named], most)
-        return found + list(self.remarks)
-
-    def value(self, kind: str, name: str = "") -> float:
-        """The value of an effect; 0 if there is none."""
-        found = (e.value for e in self.effects if (e.kind, e.name) == (kind, name))
-        return next(found, 0.0)
+            said += _largest({of: each for of, each in off.items() if each.sure}, most)
+        return [*said, *self.remarks]
 
 
-def _said(
-    found: Sequence[Effect] | Sequence[PositionError], sizes: Sequence[float], most: int
-) -> list[str]:
+def _largest(found: Mapping[tuple[str, str], Effect | PositionError], most: int) -> list[str]:
     """The sentences of the ``most`` largest, in their order, and how many more there are."""
-    shown = sorted(np.argsort(sizes, kind="stable")[::-1][:most].tolist())
-    said = [found[i].sentence for i in shown]
+    size = [-float(np.linalg.norm(each.value)) for each in found.values()]
+    shown = set(np.argsort(size, kind="stable")[:most].tolist())
+    said = [each.sentence(*of) for i, (of, each) in enumerate(found.items()) if i in shown]
     if more := len(found) - len(shown):
-        said.append(f"{quantity(more, f'more {found[0].kind}')}: see calibration in config.yaml")
+        kind = next(iter(found))[0]
+        said.append(f"{quantity(more, f'more {kind}')}: see calibration in config.yaml")
     return said
 
 
@@ -224,14 +181,11 @@ class SurveyErrors:
     ) -> SurveyErrors:
         """Those that the crossings of soundings show. ``corrected``: whether they are corrected
         by ``found``, so that only what is uncertain of the corrections is left."""
-        spread = found.spread
-        both = np.zeros((len(soundings), 2))
+        spread, both = found.spread, np.zeros((len(soundings), 2))
         if not corrected:
             both += (spread.position, spread.level)
-        else:
-            for kind, labels in divisions._asdict().items():
-                left = [found.left.get((kind, name), (0.0, 0.0)) for name in labels.names]
-                both += np.array(left)[labels.code]
+        for kind, left in found.left.items() if corrected else ():
+            both += left[getattr(divisions, kind).code]
         line, day, recording = (len(labels.names) for labels in divisions)
         moving = recording if 1 < recording <= line / 2 else line
         wider = of_few(2 * (moving - 1)), of_few(day - 1)
@@ -298,16 +252,3 @@ def of_few(degrees: int) -> float:
     """The factor of a variance with which a normal interval of 95 % is as wide as Student's, for a
     variance that is known by this many degrees of freedom, and by ``SEEN`` beforehand."""
     return float(stdtrit(SEEN + degrees, 0.975) / CONFIDENCE_95) ** 2
-
-
-def with_other_survey(
-    drawn: ElevationMap, errors: SurveyErrors, mapper: BathymetricMapper, surface: float
-) -> ElevationMap:
-    """A mapper's map with the standard deviations of what another survey measures, as a field;
-    ``surface``: elevation of the water's, in m."""
-    mean, variance = drawn.mean.ravel(), drawn.variance.ravel()
-    std = errors.deviations(
-        partial(drawn.grid.interpolate, drawn.mean), drawn.grid.points, mean, variance,
-        mapper.before_calibration(variance), surface,
-    )  # fmt: skip
-    return replace(drawn, fields={**drawn.fields, OTHER_SURVEY: std.reshape(drawn.grid.shape)})

@@ -118,6 +118,16 @@ def test_corrected_soundings_keep_what_is_uncertain_of_their_corrections():
     assert np.array_equal(some.position, errors.position[::7])
 
 
+def test_a_line_that_crosses_no_other_is_as_uncertain_as_any():
+    whole = survey()
+    own = whole.labels[LINE].code == 3
+    apart = replace(whole, xy=whole.xy + np.outer(own, (5000.0, 0.0)))
+    errors = calibrated(apart, SETTINGS)[0].errors
+    assert (errors.position[own] == errors.spread.position).all()
+    assert errors.position[~own].max() < errors.spread.position
+    assert np.isfinite(errors.level).all()
+
+
 def test_a_record_whose_lines_do_not_cross_shows_no_errors():
     whole = survey()[np.arange(300)]
     assert known_errors(whole, cross(whole, SETTINGS), SETTINGS) is None
