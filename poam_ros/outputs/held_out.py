@@ -125,11 +125,12 @@ class Validation:
             return None
         try:
             content = parse_json(path)
-            every, shown = content.pop("all"), content.pop("shown")
-            found = (
-                ValidationScores(**of) if of["count"] else None for of in (content, every, shown)
+            every = ValidationScores(**content.pop("all"))
+            shown, own = (
+                ValidationScores(**of) if of["count"] else None
+                for of in (content.pop("shown"), content)
             )
-            return cls(*found)
+            return cls(own, every, shown)
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise InputError(f"{path}: expected scores ({error})") from None
 
