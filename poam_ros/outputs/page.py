@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError, quantity
+from ..frontend.refused_pings import MAX_PER_REASON, RefusedPings
+from .figures import CURVES
 from .html import numbers as numbers_of
 from .html import table
-from .picture import FONT, MapPicture
-from .scene import BAD, GOOD, NOTE, TIMES, Curves, Notice, Scene
+from .picture import FONT, MapPicture, drawn_refused_pings
+from .scene import BAD, GOOD, NOTE, Notice, Scene
 
 #: Style of the parts made here; each is in a shadow DOM of its own.
 STYLE = (
@@ -37,58 +39,33 @@ STYLE = (
     "font-size:17px;color:#44525f;padding:0 2em}"
     "details{margin-top:4px}summary{cursor:pointer;color:#5b6b7b}"
 )
-COLOURS = ("#1f6f9f", "#d9822b")
 
 
-class CurvePicture:
-    """Tabs of small figures.
+def curve_tabs(source: Any) -> Any:
+    """Tabs with a figure for each metric of ``source``, over the samples."""
+    from bokeh.models import HoverTool, TabPanel, Tabs
+    from bokeh.plotting import figure
 
-    Attributes:
-        root: Bokeh's model.
-        source: the data: ``samples``, and a column for each curve.
-    """
-
-    def __init__(self) -> None:
-        from bokeh.models import ColumnDataSource, Tabs
-
-        self.source = ColumnDataSource({"samples": []})
-        self.root = Tabs(tabs=[], sizing_mode="stretch_width", name="curves", margin=0)
-        self._shown: dict[str, list[str]] = {}
-
-    def show(self, curves: Curves) -> None:
-        """Show new curves, or longer ones."""
-        values = {name: own for tab in curves.tabs.values() for name, own in tab.items()}
-        columns = {"samples": curves.samples, **values}
-        self.source.data = {name: np.asarray(column, float) for name, column in columns.items()}
-        names = {title: [*tab] for title, tab in curves.tabs.items()}
-        if names != self._shown:
-            self._shown = names
-            self.root.tabs = [self._tab(title, own) for title, own in names.items()]
-
-    def _tab(self, title: str, names: list[str]) -> Any:
-        from bokeh.models import HoverTool, TabPanel
-        from bokeh.plotting import figure
-
+    tabs = []
+    for column, title in (*CURVES.items(), ("predict_s", "prediction (s)")):
+        name, _, unit = title.rstrip(")").partition(" (")
         drawn = figure(height=190, sizing_mode="stretch_width", tools="", toolbar_location=None,
-            x_axis_label="pings", y_axis_label="s" if title == TIMES else None)  # fmt: skip
-        for name, colour in zip(names, COLOURS, strict=False):
-            style = {"legend_label": name} if title == TIMES else {}
-            drawn.line("samples", name, source=self.source, color=colour, width=1.8, **style)
-            dots = drawn.scatter("samples", name, source=self.source, color=colour, size=4, **style)
-            tooltips = [("pings", "@samples{0}"), (name, f"@{{{name}}}{{0.000}}")]
-            drawn.add_tools(HoverTool(renderers=[dots], tooltips=tooltips, mode="vline"))
+            x_axis_label="pings", y_axis_label=unit or None)  # fmt: skip
+        drawn.line("samples", column, source=source, color="#1f6f9f", width=1.8)
+        dots = drawn.scatter("samples", column, source=source, color="#1f6f9f", size=4)
+        tooltips = [("pings", "@samples{0}"), (name, f"@{column}{{0.000}}")]
+        drawn.add_tools(HoverTool(renderers=[dots], tooltips=tooltips, mode="vline"))
+        drawn.update(outline_line_color=None)
         drawn.grid.grid_line_color = "#e3e9ee"
-        drawn.outline_line_color = None
-        if title == TIMES:
-            drawn.legend.update(location="top_left", background_fill_alpha=0.7,
-                border_line_color=None)  # fmt: skip
-        return TabPanel(title=title, child=drawn)
+        tabs.append(TabPanel(title=name, child=drawn))
+    return Tabs(tabs=tabs, sizing_mode="stretch_width", name="curves", margin=0)
 
 
 #: Conditions that are areas, and their units.
 AREAS = {"polygon": "m", "polygon_degrees": "degrees"}
 #: Maximum number of corners of a lasso, and characters of a text.
 CORNERS, LONGEST = 200, 200
+HOW = "<h2>Edit</h2><small>select with box or lasso, or tap a sounding for its line</small>"
 
 
 class EditPanel:
@@ -111,20 +88,20 @@ class EditPanel:
         from bokeh.models import Button, Select, TextInput
 
         self._edits, self._picture, self._block = edits, picture, block
-        self._which: tuple[str, str] | None = None
+        self._which = "", ""  # condition that is selected, and its value
         wide = {"sizing_mode": "stretch_width", "margin": (3, 0, 3, 0)}
         self.who = TextInput(title="Who", max_length=LONGEST, name="who", **wide)
         with suppress(OSError, KeyError):  # a process without a user's name
             self.who.value = getpass.getuser()
         self.why = TextInput(title="Why", max_length=LONGEST, name="why", **wide)
-        self.out = Button(label="Leave out", name="leave-out", disabled=True, **wide)
-        self.listed = Select(title="Left out", options=[], name="edits", **wide)
-        self.back = Button(label="Take back", name="take-back", disabled=True, **wide)
-        self.root = column(self._block, self.who, self.why, self.out, self.listed, self.back)
+        self.out = Button(name="leave-out", **wide)
+        self.listed = Select(title="Left out", name="edits", **wide)
+        self.back = Button(label="Take back", name="take-back", **wide)
+        self.root = column(block, self.who, self.why, self.out, self.listed, self.back)
         self.out.on_click(lambda: self._do(self._leave_out))
         self.back.on_click(lambda: self._do(self._take_back))
-        self._changed = False
         picture.on_selection(self._select_area, lambda line: self._choose("line", line))
+        self._written: tuple[Notice, ...] = ()
         self._show()
 
     def _select_area(self, corners: np.ndarray) -> None:
@@ -135,7 +112,7 @@ class EditPanel:
         self._choose("polygon", " ".join(f"{value:.2f}" for value in corners.ravel()))
 
     def _choose(self, column: str, value: str) -> None:
-        self._which = (column, value) if value else None
+        self._which = column, value
         self._show()
 
     def _do(self, what: Callable[[], None]) -> None:
@@ -144,13 +121,12 @@ class EditPanel:
         except (InputError, OSError) as error:
             self._show(Notice(f"not done: {error}", "", BAD))
             return
-        self._which, self._changed = None, True
+        command = f"for the new map run: {self._edits.command}"
+        self._written = (Notice(f"written to {self._edits.path}", command, NOTE),)
         self._picture.clear_selection()
-        self._show()
+        self._choose("", "")
 
     def _leave_out(self) -> None:
-        if self._which is None:
-            raise InputError("expected a selection on the map")
         who, why = (part.value.strip()[:LONGEST] for part in (self.who, self.why))
         if not (who and why):
             raise InputError("enter who leaves these soundings out, and why")
@@ -162,26 +138,17 @@ class EditPanel:
             self._edits.take_back(rows[self.listed.value])
 
     def _show(self, *notices: Notice) -> None:
-        shown = list(notices)
+        names: list[str] = []
         try:
-            rows = list(self._edits.rows())
+            names = [_words(row) for row in self._edits.rows()]
         except (InputError, OSError) as error:
-            rows = []
-            shown.append(Notice(str(error), "", BAD))
-        names = [_words(row) for row in rows]
-        self.listed.options = names
-        self.listed.value = names[-1] if names else ""
-        self.back.disabled, self.out.disabled = not names, self._which is None
-        column, value = self._which or ("", "")
-        self.out.label = {"": "Leave out", "line": f"Leave out line {value}"}.get(
-            column, "Leave out the selected area"
-        )
-        if self._changed:
-            shown.append(Notice(f"written to {self._edits.path}",
-                f"for the new map run: {self._edits.command}", NOTE))  # fmt: skip
-        text = "select with box or lasso, or tap a sounding for its line"
-        self._block.text = f"<h2>Edit</h2><small>{text}</small>" + _items(shown)
-        self._block.visible = True
+            notices = *notices, Notice(str(error), "", BAD)
+        self.listed.update(options=names, value=names[-1] if names else "")
+        column, value = self._which
+        what = f"line {value}" if column == "line" else "the selected area" if column else ""
+        self.out.update(label=f"Leave out {what}".strip(), disabled=not value)
+        self.back.disabled = not names
+        self._block.update(text=HOW + _items((*notices, *self._written)), visible=True)
 
 
 def _words(row: Any) -> str:
@@ -195,14 +162,13 @@ def _words(row: Any) -> str:
 
 SIDE = 400  # px, width of the column beside the map
 #: On a phone the column comes below the map, and the page scrolls.
-NARROW = "@media (max-width: 800px){{:host{{{}}}}}"
-_WHOLE = "width:100% !important;flex:none !important;align-self:auto !important;"
-NARROW_PAGE = NARROW.format("height:auto !important")
-NARROW_ROW = NARROW.format(f"flex-direction:column !important;height:auto !important;{_WHOLE}")
-NARROW_MAP = "height:min(88vh,{}) !important;box-sizing:border-box;" + _WHOLE
-#: px, about: what is beside the map on a phone, what is above and below it, and the lowest it gets.
-BESIDE, ABOVE, LOWEST = 180, 310, 450
-NARROW_SIDE = NARROW.format(f"height:auto !important;{_WHOLE}")
+NARROW = "@media (max-width: 800px){{:host{{height:auto !important;{}}}}}"
+WHOLE = "width:100% !important;flex:none !important;align-self:auto !important;"
+#: Height of the map there: no more than it needs beside the axes and below the buttons (px, about).
+NARROW_MAP = (
+    "height:min(88vh,max(450px,calc((100vw - 180px)*{:.3f} + 310px))) !important;"
+    f"box-sizing:border-box;{WHOLE}"
+)
 #: Style of the page, as blocks of Bokeh's template.
 TEMPLATE = (
     '{% block preamble %}<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -223,7 +189,8 @@ class Page:
 
     Attributes:
         root: of the document.
-        picture, curves: of the map, and over the samples.
+        picture: of the map.
+        epochs: the data source of the curves.
         editing: of the soundings; None where they cannot be edited.
 
     Args:
@@ -232,45 +199,37 @@ class Page:
 
     def __init__(self, edits: Any = None) -> None:
         from bokeh.layouts import column, row
-        from bokeh.models import Div, InlineStyleSheet
+        from bokeh.models import ColumnDataSource, Div, InlineStyleSheet
 
-        self.picture, self.curves = MapPicture(), CurvePicture()
+        self.picture = picture = MapPicture()
+        columns = ("samples", *CURVES, "predict_s")
+        self.epochs = ColumnDataSource({name: [] for name in columns})
         sheet = InlineStyleSheet(css=STYLE)
+        wide: dict[str, Any] = {"sizing_mode": "stretch_width"}
         self._texts = {  # else "$$" in a name would load MathJax from the network
             name: Div(text="", name=name, disable_math=True, stylesheets=[sheet], visible=False,
-                sizing_mode="stretch_width", margin=0, styles=styles)
+                margin=0, styles=styles, **wide)
             for name, styles in (("head", {}), ("waiting", {"height": "100%"}), ("remarks", _CARD),
                 ("numbers", _CARD), ("provenance", _CARD), ("edit", {}))
         }  # fmt: skip
-        head, waiting, remarks, numbers, provenance, edit = self._texts.values()
+        head, waiting, *facts, edit = self._texts.values()
         waiting.sizing_mode = "stretch_both"
-        self._choice = row(
-            self.picture.buttons, self.picture.shading, spacing=14,
-            stylesheets=[":host{flex-wrap:wrap !important;max-width:100%}"],
-        )  # fmt: skip
-        self._curves = column(
-            self.curves.root, sizing_mode="stretch_width", styles=_CARD, visible=False
-        )
-        self._narrow = InlineStyleSheet(css=NARROW.format(NARROW_MAP.format("88vh")))
-        chart = column(
-            self._choice, self.picture.figure, waiting, sizing_mode="stretch_both",
-            styles=_CARD, stylesheets=[self._narrow],
-        )  # fmt: skip
-        parts = [remarks, self._curves, numbers, provenance]
-        self.editing = None
-        if edits is not None:
-            self.editing = EditPanel(self.picture, edits, edit)
-            self.editing.root.update(sizing_mode="stretch_width", styles=_CARD)
-            parts.insert(0, self.editing.root)
-        side = column(
-            *parts, width=SIDE, sizing_mode="stretch_height", spacing=12,
-            styles={"overflow-y": "auto"}, stylesheets=[NARROW_SIDE],
-        )  # fmt: skip
-        below = row(chart, side, sizing_mode="stretch_both", spacing=12, stylesheets=[NARROW_ROW])
-        self.root = column(
-            head, below, sizing_mode="stretch_both", spacing=10, name="page",
-            stylesheets=[NARROW_PAGE],
-        )  # fmt: skip
+        self._choice = row(picture.buttons, picture.shading, spacing=14,
+            stylesheets=[":host{flex-wrap:wrap !important;max-width:100%}"])  # fmt: skip
+        self._curves = column(curve_tabs(self.epochs), styles=_CARD, visible=False, **wide)
+        self._narrow = InlineStyleSheet(css=NARROW.format(NARROW_MAP.format(9.0)))
+        whole: dict[str, Any] = {"sizing_mode": "stretch_both", "spacing": 12}
+        chart = column(self._choice, picture.figure, waiting, sizing_mode="stretch_both",
+            styles=_CARD, stylesheets=[self._narrow])  # fmt: skip
+        self.editing = None if edits is None else EditPanel(picture, edits, edit)
+        if self.editing is not None:
+            self.editing.root.update(styles=_CARD, **wide)
+        side = column(*([self.editing.root] if self.editing else []), facts[0], self._curves,
+            *facts[1:], width=SIDE, sizing_mode="stretch_height", spacing=12,
+            styles={"overflow-y": "auto"}, stylesheets=[NARROW.format(WHOLE)])  # fmt: skip
+        beside = f"flex-direction:column !important;{WHOLE}"
+        below = row(chart, side, stylesheets=[NARROW.format(beside)], **whole)
+        self.root = column(head, below, name="page", stylesheets=[NARROW.format("")], **whole)
         self._scene: Scene | None = None
 
     def show(self, scene: Scene) -> None:
@@ -279,50 +238,58 @@ class Page:
         if scene is before:
             return
         self.picture.show(scene)
-        if before is None or scene.curves is not before.curves:
-            self.curves.show(scene.curves)
-            self._curves.visible = len(scene.curves.samples) > 0
-        chart, head = scene.chart, f"<h1>{escape(scene.title)}</h1>"
+        if scene.epochs and (before is None or scene.epochs is not before.epochs):
+            self.epochs.data = {name: scene.epochs[name] for name in self.epochs.data}
+        chart, pings = scene.chart, len(scene.pings)
         made = {} if chart is None else dict(chart.provenance)
         count = made.pop("samples", "")
         details = [f"map of {quantity(int(count), 'ping')}"] if count else []
-        if scene.samples and str(scene.samples) != count:
-            details.append(f"{quantity(scene.samples, 'ping')} so far")
-        worst_first = sorted(scene.remarks, key=lambda each: (BAD, NOTE, GOOD).index(each.mark))
-        listed = _items(worst_first)
+        if pings and str(pings) != count:
+            details.append(f"{quantity(pings, 'ping')} so far")
+        title = f"<h1>{escape(scene.title)}</h1><small>{escape(' · '.join(details))}</small>"
+        status = _items((*scene.remarks, *refused(scene.refused)))
         texts = {
-            "head": f'<div class="head">{head}<small>{escape(" · ".join(details))}</small></div>',
-            "remarks": f"<h2>Status</h2>{listed}" if listed else "",
+            "head": f'<div class="head">{title}</div>',
+            "remarks": f"<h2>Status</h2>{status}" if status else "",
             "waiting": f'<div class="wait">{escape(scene.waiting)}</div>' if chart is None else "",
+            "numbers": "",
+            "provenance": "",
         }
-        if before is None or chart is not before.chart:
-            texts |= {"numbers": "", "provenance": ""}
-            self._choice.visible = chart is not None
-            if chart is not None:
-                texts["numbers"] = f"<h2>The map</h2>{table(numbers_of(chart))}"
-                folded = f"<details><summary>show</summary>{table(made)}</details>"
-                texts["provenance"] = f"<h2>Provenance</h2>{folded}"
-                width, height = chart.grid.borders.size  # no higher than the map needs
-                own = f"calc((100vw - {BESIDE}px)*{height / width:.3f} + {ABOVE}px)"
-                self._narrow.css = NARROW.format(NARROW_MAP.format(f"max({LOWEST}px,{own})"))
+        if chart is not None:
+            folded = f"<details><summary>show</summary>{table(made)}</details>"
+            texts["numbers"] = f"<h2>The map</h2>{table(numbers_of(chart))}"
+            texts["provenance"] = f"<h2>Provenance</h2>{folded}"
+            width, height = chart.grid.borders.size
+            self._narrow.css = NARROW.format(NARROW_MAP.format(height / width))
         for name, text in texts.items():
-            part = self._texts[name]
-            if part.text != text:  # unchanged texts keep their open details
+            if (part := self._texts[name]).text != text:  # unchanged texts keep their open details
                 part.update(text=text, visible=bool(text))
-        anything = scene.somewhere or len(scene.refused.placed) > 0
-        if self.picture.figure.visible != anything:
-            self.picture.figure.visible = anything
+        self._choice.visible, self._curves.visible = chart is not None, bool(scene.epochs)
+        self.picture.figure.visible = scene.somewhere or len(scene.refused.placed) > 0
+
+
+def refused(pings: RefusedPings) -> tuple[Notice, ...]:
+    """How many pings were refused, and which of them are drawn; empty without any."""
+    counts = pings.counts
+    if not counts:
+        return ()
+    reasons = ", ".join(f"{counts[reason]:,} {reason}" for reason in sorted(counts))
+    total = sum(counts.values())
+    details = f"{len(drawn_refused_pings(pings)):,} of them are drawn at their places"
+    if len(pings) < total and max(counts.values()) > MAX_PER_REASON:
+        details += f"; only the newest {MAX_PER_REASON:,} of each reason are known"
+    return (Notice(f"{total:,} pings refused: {reasons}", details, NOTE),)
 
 
 def _items(notices: Iterable[Notice]) -> str:
-    """The messages in this order as a list; empty without any."""
-    lines = "".join(
-        f'<li class="{remark.mark}">{escape(remark.text)}'
-        + (f"<br><small>{escape(remark.advice)}</small>" if remark.advice else "")
+    """The messages as a list, the worst first; empty without any."""
+    lines = [
+        f'<li class="{each.mark}">{escape(each.text)}'
+        + (f"<br><small>{escape(each.advice)}</small>" if each.advice else "")
         + "</li>"
-        for remark in notices
-    )
-    return f"<ul>{lines}</ul>" if lines else ""
+        for each in sorted(notices, key=lambda each: (BAD, NOTE, GOOD).index(each.mark))
+    ]
+    return f"<ul>{''.join(lines)}</ul>" if lines else ""
 
 
 def document(page: Page, title: str, into: Any = None) -> Any:
@@ -344,14 +311,11 @@ def standalone(scene: Scene) -> str:
     from bokeh.embed import file_html
     from bokeh.resources import INLINE
 
-    page = Page()
+    page, chart = Page(), scene.chart
     page.show(scene)
-    chart = scene.chart
-    shown = "" if chart is None else table(numbers_of(chart) | dict(chart.provenance))
-    plain = f"<noscript><h1>{escape(scene.title)}</h1>{shown}</noscript>"
+    texts = {} if chart is None else numbers_of(chart) | dict(chart.provenance)
+    plain = f"<noscript><h1>{escape(scene.title)}</h1>{table(texts)}</noscript>"
     # As a variable: text in a template would be executed.
-    block = "{% block contents %}{{ super() }}{{ plain }}{% endblock %}"
-    return file_html(
-        page.root, INLINE, title=scene.title, template=TEMPLATE + block,
-        template_variables={"plain": plain},
-    )  # fmt: skip
+    template = TEMPLATE + "{% block contents %}{{ super() }}{{ plain }}{% endblock %}"
+    more: dict[str, Any] = {"template": template, "template_variables": {"plain": plain}}
+    return file_html(page.root, INLINE, scene.title, **more)

@@ -10,11 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
+from ..frontend.refused_pings import RefusedPings
 from ..planning.tvu import LEVEL_NAMES
 from .chart import KEYS, Chart, Layer, clock_time, layers, scaled_hillshade, shade, thinned
-from .scene import Scene, thinned_refused_pings, track_with_breaks
+from .scene import Scene
 from .vectors import levels_of
 
+#: Maximum number of places of a track, and of refused pings; of more, every Nth is drawn.
+MAX_PLACES = 20_000
+#: Steps of a track so many times longer than usual are no track.
+JUMP = 10.0
 #: Of a cell without a value: Bokeh calls NaN "NaN", whatever a tooltip's formatter says.
 NOTHING = -(2.0**100)
 #: Layers of integers, in which values below the lowest colour are shown as a word.
@@ -80,15 +85,11 @@ TIPS = {
 #: Values that are shown as words, as JavaScript of ``value``.
 TOOLTIP_FORMATS = {
     "@degrees": """
-        const numbers = value.split(' ').map(Number)
-        const [x, y, width, height] = numbers.splice(0, 4)
-        // Quadratic between the places.
-        const three = t => [2 * (t - 0.5) * (t - 1), 4 * t * (1 - t), 2 * t * (t - 0.5)]
-        const across = three((special_vars.x - x) / width)
-        const up = three((special_vars.y - y) / height)
-        const sum = k => up.reduce((all, part, i) => all + part * across.reduce(
-            (row, share, j) => row + share * numbers[6 * i + 2 * j + k], 0), 0)
-        return `${sum(0).toFixed(6)}, ${sum(1).toFixed(6)}`""",
+        const [x, y, width, height, ...factors] = value.split(' ').map(Number)
+        const [u, v] = [(special_vars.x - x) / width, (special_vars.y - y) / height]
+        const powers = [1, v, v * v, u, u * v, u * v * v, u * u, u * u * v, u * u * v * v]
+        const sum = first => powers.reduce((all, one, i) => all + one * factors[first + i], 0)
+        return `${sum(0).toFixed(6)}, ${sum(9).toFixed(6)}`""",
     "@height": f"return value <= {NOTHING} ? 'none' : value.toFixed(2)",
     "@sigma": "return value < 0 ? '' : ` ± ${value.toFixed(2)} m (1 σ)`",
     "@uncertainty": "return value < 0 ? 'none' : `± ${value.toFixed(2)} m`",
@@ -386,15 +387,36 @@ def _same(one: Any, other: Any) -> bool:
     return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
 
 
+def drawn_refused_pings(refused: RefusedPings) -> RefusedPings:
+    """Those with places; of many every Nth."""
+    placed = refused.placed
+    return placed[np.arange(len(placed))[_every_nth(len(placed))]]
+
+
+def _every_nth(count: int) -> slice:
+    return slice(None, None, max(1, -(-count // MAX_PLACES)))
+
+
+def _with_breaks(track: np.ndarray) -> np.ndarray:
+    """A track [N, 2] with a place of NaN in each step that is ``JUMP`` times the usual one: there
+    it goes on from one line, or day, to the next."""
+    steps = np.hypot(*np.diff(track, axis=0).T)
+    moved = steps[steps > 0]
+    usual = np.median(moved) if len(moved) else np.inf
+    return np.insert(track, np.flatnonzero(steps > JUMP * usual) + 1, np.nan, axis=0)
+
+
 def _columns(scene: Scene, chart: Chart | None) -> dict[str, dict[str, Any]]:
     """The columns of ``MARKS``, over a map that may be thinned."""
-    line = scene.line if len(scene.line) == len(scene.pings) else [""] * len(scene.pings)
-    refused, track = thinned_refused_pings(scene.refused), track_with_breaks(scene.pings)
+    some = _every_nth(len(scene.pings))
+    pings = scene.pings[some]
+    line: Any = scene.line[some] if len(scene.line) else [""] * len(pings)
+    refused, track = drawn_refused_pings(scene.refused), _with_breaks(pings)
     x, y, z = refused.xyz.T
     height, z = ("elevation", z) if chart is None else (chart.height_name, chart.height_of(z))
     columns: dict[str, dict[str, Any]] = {
         "track": {"x": track[:, 0], "y": track[:, 1]},
-        "pings": {"x": scene.pings[:, 0], "y": scene.pings[:, 1], "line": line},
+        "pings": {"x": pings[:, 0], "y": pings[:, 1], "line": line},
         "refused": {
             "x": x, "y": y, "reason": refused.reason,
             "height": [f"{height} {own:.2f} m" if own == own else f"no {height}" for own in z],
@@ -432,14 +454,16 @@ def _contours(chart: Chart) -> np.ndarray:
 
 def _degrees_within(chart: Chart) -> str:
     """Places of a map in degrees, for ``TOOLTIP_FORMATS``: the map's lower left corner, width and
-    height in m, and latitude and longitude at 3 x 3 places, from south to north; empty if
-    unknown."""
+    height in m, and the factors of a polynomial of degree 2 in each direction for latitude and
+    longitude; empty if unknown."""
     if chart.place is None:
         return ""
-    low, high = np.reshape(chart.grid.borders.bounds, (2, 2)).T
-    y, x = np.meshgrid(*(np.linspace(low[i], high[i], 3) for i in (1, 0)), indexing="ij")
+    parts = np.stack(np.meshgrid([0.0, 0.5, 1.0], [0.0, 0.5, 1.0]), axis=-1).reshape(-1, 2)
+    borders = chart.grid.borders
     try:
-        degrees = chart.place.degrees(np.column_stack((x.ravel(), y.ravel())))[:, ::-1]
+        degrees = chart.place.degrees(borders.lower + parts * borders.size)[:, ::-1]
     except InputError:  # pyproj is not installed
         return ""
-    return " ".join(map(repr, [*low.tolist(), *(high - low).tolist(), *degrees.ravel().tolist()]))
+    powers = [u**i * v**j for u, v in parts for i in range(3) for j in range(3)]
+    factors = np.linalg.solve(np.reshape(powers, (9, 9)), degrees)
+    return " ".join(map(repr, np.concatenate((borders.lower, borders.size, *factors.T)).tolist()))

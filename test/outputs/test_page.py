@@ -50,8 +50,8 @@ def test_a_folder_becomes_a_page(page, tmp_path):
     assert (cells["x"][0], cells["y"][0], cells["width"][0], cells["height_m"][0]) == (0, 0, 30, 20)
     assert page.picture.buttons.labels[0] == "Elevation (m)" and page.picture.buttons.active == 0
     assert len(page.picture.marks["pings"].data["x"]) == 40
-    assert page.curves.source.data["samples"].tolist() == [10, 20, 30, 40]
-    assert [tab.title for tab in page.curves.root.tabs][-1] == "Time"
+    assert page.epochs.data["samples"].tolist() == [10, 20, 30, 40]
+    assert page.root.select_one({"name": "curves"}).tabs[-1].title == "prediction"
     assert "Bathymetry of lake" in said(page, "head") and "map of 40 pings" in said(page, "head")
     assert "-60.00 to -0.10 m" in said(page, "numbers")
     assert "Order 1b 100.0 %" in said(page, "numbers")

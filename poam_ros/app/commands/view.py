@@ -30,56 +30,20 @@ TOKEN_BYTES = 24
 
 
 def serve(
-    scene: Callable[[], Scene],
-    what: str,
-    address: str,
-    port: int,
-    edits: Edits | None = None,
-) -> int:
-    """Serve the page until Ctrl-C or SIGTERM; returns the exit status.
+    scene: Callable[[], Scene], address: str, port: int, edits: Edits | None
+) -> tuple[Any, str]:
+    """A server of the page, started, and the address of the page. Every browser has a document of
+    its own.
+
+    Who asks for ``/`` with the token of the address gets a session, whose signed id is part of the
+    page's address. Without one there is no page, and no connection to it: no page of another site
+    gets anything, nor one whose name was bound to this machine's address.
 
     Args:
         scene: returns the present scene; the same object while nothing has changed.
-        what: text for what is shown.
-        address: of the page; an IPv4 address or a host name.
-        port: of the page; 0: any free port.
+        address: an IPv4 address or a host name.
+        port: 0: any free port.
         edits: what the page may change; None: nothing.
-
-    Raises:
-        InputError: the page cannot be served there, or bokeh is not installed.
-    """
-    token = secrets.token_urlsafe(TOKEN_BYTES)
-    server = make_server(scene, address, port, token, edits)
-    loop = server.io_loop.asyncio_loop
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, server.io_loop.stop)
-    server.start()
-    print(f"{what} is at {url(address, server.port, token)} (Ctrl-C ends it)", flush=True)
-    if edits is not None:
-        print(f"soundings that are left out are written to {edits.path}", flush=True)
-    if not is_loopback(address):
-        able = "see it" if edits is None else "see it and edit its soundings"
-        print(f"anybody who has this address can {able}; it is not encrypted", flush=True)
-    try:
-        server.io_loop.start()
-    finally:
-        server.stop()
-    return 0
-
-
-def make_server(
-    scene: Callable[[], Scene],
-    address: str,
-    port: int,
-    token: str,
-    edits: Edits | None = None,
-) -> Any:
-    """A server that is not started yet; every browser has a document of its own.
-
-    Who asks for ``/`` with the ``token`` gets a session, whose signed id is part of the page's
-    address. Without one there is no page, and no connection to it: no page of another site gets
-    anything, nor one whose name was bound to this machine's address. The other arguments are those
-    of ``serve``.
 
     Raises:
         InputError: the page cannot be served there, or bokeh is not installed.
@@ -91,11 +55,6 @@ def make_server(
         from bokeh.server.tornado import BokehTornado
         from bokeh.settings import settings
         from bokeh.util.token import generate_secret_key, generate_session_id
-    settings.resources = "server"  # overrides the environment: this server sends the scripts
-    # Otherwise they log every connection and every busy loop.
-    for name in ("bokeh", "tornado"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-
     from tornado.httpserver import HTTPServer
     from tornado.ioloop import IOLoop
     from tornado.netutil import bind_sockets
@@ -103,7 +62,11 @@ def make_server(
 
     from ...outputs.page import Page, document
 
-    secret = generate_secret_key()
+    settings.resources = "server"  # overrides the environment: this server sends the scripts
+    # Otherwise they log every connection and every busy loop.
+    for name in ("bokeh", "tornado"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    secret, token = generate_secret_key().encode(), secrets.token_urlsafe(TOKEN_BYTES)
 
     class Entry(RequestHandler):
         def get(self) -> None:
@@ -112,7 +75,7 @@ def make_server(
                 self.finish("expected the address that poam view printed, with its token\n")
                 return
             self.set_header("Referrer-Policy", "no-referrer")
-            session = generate_session_id(secret.encode(), signed=True)
+            session = generate_session_id(secret, signed=True)
             self.redirect(f"/page?bokeh-session-id={session}")
 
     def make(bokeh_document: Any) -> None:
@@ -133,23 +96,15 @@ def make_server(
     application = BokehTornado(
         {"/page": Application(FunctionHandler(make))}, extra_patterns=[(r"/", Entry)],
         # A connection needs the token of its page.
-        extra_websocket_origins=["*"], secret_key=secret.encode(), sign_sessions=True,
+        extra_websocket_origins=["*"], secret_key=secret, sign_sessions=True,
         generate_session_ids=False,
     )  # fmt: skip
     http = HTTPServer(application)
     http.add_sockets(sockets)
-    return BaseServer(IOLoop.current(), application, http)
-
-
-def url(address: str, port: int, token: str) -> str:
-    """The address of the page, with its token."""
+    server = BaseServer(IOLoop.current(), application, http)
+    server.start()
     host = socket.gethostname() if address == ANY_ADDRESS else address
-    return f"http://{host}:{port}/?token={token}"
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches an address."""
-    return address == "localhost" or address.startswith("127.")
+    return server, f"http://{host}:{server.port}/?token={token}"
 
 
 _ADDRESS = "Address of the page (default: 127.0.0.1, only this machine)."
@@ -187,4 +142,17 @@ def run(args: argparse.Namespace) -> int:
     run = newest() if args.run is None else args.run
     folder = FolderView(run, export_settings(run, run / "map.html", options))
     edits = Edits(run) if args.edit else None
-    return serve(folder.scene, str(run), args.address, args.port, edits)
+    server, address = serve(folder.scene, args.address, args.port, edits)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        server.io_loop.asyncio_loop.add_signal_handler(number, server.io_loop.stop)
+    print(f"{run} is at {address} (Ctrl-C ends it)", flush=True)
+    if edits is not None:
+        print(f"soundings that are left out are written to {edits.path}", flush=True)
+    if args.address != "localhost" and not args.address.startswith("127."):
+        able = "see it" if edits is None else "see it and edit its soundings"
+        print(f"anybody who has this address can {able}; it is not encrypted", flush=True)
+    try:
+        server.io_loop.start()
+    finally:
+        server.stop()
+    return 0

@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.request
 from dataclasses import replace
+from unittest.mock import MagicMock
 from urllib.parse import urljoin, urlsplit
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_a_missing_package_is_named(tmp_path, capsys, monkeypatch):
     assert "pip install 'poam_ros[view]'" in error
 
 
-def test_without_a_name_it_is_the_newest_folder(tmp_path, monkeypatch):
+def test_without_a_name_it_is_the_newest_folder(tmp_path, monkeypatch, capsys):
     pytest.importorskip("bokeh")
     monkeypatch.chdir(tmp_path)
     older, newer = write_run(tmp_path / "runs" / "z"), write_run(tmp_path / "runs" / "lake")
@@ -82,13 +83,22 @@ def test_without_a_name_it_is_the_newest_folder(tmp_path, monkeypatch):
         for path in folder.iterdir():
             os.utime(path, (when, when))
     shown = []
-    monkeypatch.setattr("poam_ros.app.commands.view.serve", lambda *given: shown.append(given[:2]))
+
+    def serve(scene, *others):
+        shown.append(scene().title)
+        return MagicMock(), "http://there"
+
+    monkeypatch.setattr("poam_ros.app.commands.view.serve", serve)
     main(["view"])
     (mission / "pings.sqlite").touch()
     os.utime(mission / "pings.sqlite", (3e9, 3e9))
     main(["view"])
-    assert [what for _, what in shown] == ["runs/lake", "missions/today"]
-    assert shown[0][0]().title == "Bathymetry of lake"
+    assert shown == ["Bathymetry of lake", "Bathymetry of today"]
+    out = capsys.readouterr().out
+    assert "runs/lake is at http://there" in out and "missions/today is at" in out
+    assert "anybody" not in out
+    main(["view", "--address", "0.0.0.0"])
+    assert "anybody who has this address can see it" in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
@@ -159,13 +169,6 @@ def test_nobody_gets_anything_without_the_token(address):
     assert socket_with(session) == "messages"
     for wrong in (f"{session[:-2]}xx", "x", session[::-1]):
         assert socket_with(wrong) in ("closed", 400, 403)
-
-
-def test_the_address_of_the_page():
-    from poam_ros.app.commands.view import is_loopback, url
-
-    assert url("127.0.0.1", 5006, "abc") == "http://127.0.0.1:5006/?token=abc"
-    assert [is_loopback(a) for a in ("127.0.0.1", "localhost", "0.0.0.0")] == [True, True, False]
 
 
 def hover(browser, row, column):
