@@ -1,5 +1,6 @@
 """The package for pip and for colcon (build type ament_python)."""
 
+import platform
 import re
 from glob import glob
 from pathlib import Path
@@ -43,16 +44,20 @@ DEV = [
     "catkin-pkg>=1.0",
 ]  # fmt: skip
 
-# Plain C that is called through ctypes. Optional: without a compiler torch does the same, slower.
-# No processor flags: the sources pick what the processor has when they are loaded. ``contract``:
-# whether products and sums may be fused; distances that tie must tie as they do in NumPy.
+# Plain C that is called through ctypes, built once for each kind of processor; loader.py chooses.
+# Optional: without a compiler torch does the same, slower. ``contract``: whether products and sums
+# may be fused; distances that tie must tie as they do in NumPy.
 FLAGS = ["-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math"]
+PROCESSORS = {2: []}  # by the doubles in a vector: SSE2, NEON
+if platform.machine() in ("x86_64", "AMD64"):
+    PROCESSORS |= {4: ["-mavx2", "-mfma"]}
+    PROCESSORS |= {8: [*PROCESSORS[4], "-mavx512f", "-mavx512dq", "-mavx512vl"]}
 NATIVE = [
     Extension(
-        f"{NAME}.models.native._{source}",
+        f"{NAME}.models.native._{source}_{lanes}",
         sources=[f"{NAME}/models/native/{source}.c"],
         depends=glob(f"{NAME}/models/native/*.h"),
-        extra_compile_args=[*FLAGS, f"-ffp-contract={contract}"],
+        extra_compile_args=[*FLAGS, f"-ffp-contract={contract}", f"-DLANES={lanes}", *flags],
         optional=True,
     )
     for source, contract in (
@@ -62,6 +67,7 @@ NATIVE = [
         ("network", "fast"),
         ("hypotheses", "off"),
     )
+    for lanes, flags in PROCESSORS.items()
 ]
 
 setup(

@@ -206,6 +206,15 @@ def test_a_library_of_other_sources_is_left_aside(name, monkeypatch, caplog):
     assert caplog.text.count("built from other sources") == 1  # one line for all of them
 
 
+@needs_native
+@pytest.mark.parametrize("features", [{"avx2", "fma", "avx512f"}, {"avx2"}, set()])
+def test_a_library_for_longer_vectors_than_the_processor_s_is_not_loaded(features, monkeypatch):
+    monkeypatch.setattr(loader, "_features", lambda: features)
+    longest = 4 if "fma" in features else 2
+    assert all(f"_{longest}." in loader._path(name).name for name in loader.LIBRARIES)
+    assert loader.missing_parts() == ""
+
+
 def test_the_number_of_the_header_is_the_loader_s():
     header = (loader.Path(loader.__file__).with_name("common.h")).read_text(encoding="utf-8")
     assert f"#define INTERFACE {loader.INTERFACE}\n" in header
@@ -278,10 +287,11 @@ def sanitizers(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("sanitizers")
+@pytest.mark.parametrize("lanes", [min(loader.LANES), max(loader.LANES)])
 @pytest.mark.parametrize("name", loader.LIBRARIES)
-def test_odd_inputs_do_nothing_undefined(name, tmp_path):
+def test_odd_inputs_do_nothing_undefined(name, lanes, tmp_path):
     program = tmp_path / name
-    flags = (f'-DSOURCE="{SOURCES / name}.c"', f"-D{name.upper()}")
+    flags = (f'-DSOURCE="{SOURCES / name}.c"', f"-D{name.upper()}", f"-DLANES={lanes}")
     made = built(HERE / "odd_inputs.c", program, *flags)
     assert made.returncode == 0, made.stderr
     run = subprocess.run([program], capture_output=True, text=True, check=False, timeout=500)

@@ -9,9 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the code for x86 only that for SSE2, whose vectors are as long as NEON's. */
-#undef __x86_64__
-
 /* A number in [0, 1), the same on every processor. */
 static double uniform(void)
 {

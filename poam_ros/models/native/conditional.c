@@ -5,11 +5,8 @@
  *   Q = d' D^-1 d + NEAR,  k_ii = s_i^2;  with a tail t (1 + t Q^(g/2))^(-1/t) for the exponential
  *
  * All arrays are float64, and contiguous but for the sites'. Nothing here allocates or keeps state;
- * every function may run on any thread. The upper half belongs to all processors; lanes.h compiles
- * the lower half for each kind of them.
+ * every function may run on any thread.
  */
-
-#ifndef LANES
 
 #include "common.h"
 
@@ -22,7 +19,6 @@
 #define NEAR 1e-10
 #define LEAST_VARIANCE 1e-9 /* as in conditional.py, and REACH */
 #define REACH 4.0
-#define INLINE static inline __attribute__((always_inline))
 
 typedef struct {
     int64_t queries, sets, neighbours, side; /* side: nodes of the lattice along one axis */
@@ -55,53 +51,11 @@ typedef struct {
     double loss, exponent, variance;
 } Gradient;
 
-static const double EXP2[] = EXP2_POLYNOMIAL;
 #define LN_2 0x1.62e42fefa39efp-1
 #define LOG2_TERMS 11
 #define SQRT_2 0x1.6a09e667f3bcdp0
 
-#define SELF "conditional.c"
-#include "lanes.h"
-
-/* mean and variance without noise [queries]; jitters [attempts] are tried in turn, relative to the
- * mean of a diagonal, and the largest that was needed is left in jitter. Returns how many queries
- * are beyond repair. */
-int64_t conditional_predict(const Problem *q, double *mean, double *variance,
-                            const double *jitters, int64_t attempts, double *jitter)
-{
-    return DISPATCH(all, q, mean, variance, NULL, jitters, attempts, jitter);
-}
-
-/* Of the mean log loss of y [queries], whose noise is noise [queries] in units of the learned one
- * and own [queries], or NULL, beside it: its gradient by the fields is added to dF; others: itself,
- * by the exponent, by the noise. */
-int64_t conditional_gradient(const Problem *q, const double *y, const double *noise,
-                             const double *own, double *dF, double *others, const double *jitters,
-                             int64_t attempts, double *jitter)
-{
-    Gradient gradient = {y, noise, own, dF, 0.0, 0.0, 0.0};
-    const int64_t failed = DISPATCH(all, q, NULL, NULL, &gradient, jitters, attempts, jitter);
-    others[0] = gradient.loss;
-    others[1] = gradient.exponent;
-    others[2] = gradient.variance;
-    return failed;
-}
-
-#else
-
-#define V FOR_LANES(Vector)
-#define I FOR_LANES(Integers)
-
-typedef double V __attribute__((vector_size(LANES * 8)));
-typedef int64_t I __attribute__((vector_size(LANES * 8)));
-
-/* One of two, lane by lane, as a comparison says. */
-INLINE V FOR_LANES(choose)(I which, V yes, V no)
-{
-    return (V)(((I)yes & which) | ((I)no & ~which));
-}
-
-INLINE int FOR_LANES(any)(I which)
+INLINE int any(I which)
 {
     int any = 0;
     for (int lane = 0; lane < LANES; lane++)
@@ -109,37 +63,15 @@ INLINE int FOR_LANES(any)(I which)
     return any;
 }
 
-INLINE double FOR_LANES(total)(V v)
-{
-    double sum = 0.0;
-    for (int lane = 0; lane < LANES; lane++)
-        sum += v[lane];
-    return sum;
-}
-
-/* 2^x, to about one unit in the last place; from 2^-1021 to 2^1021. */
-INLINE V FOR_LANES(exp2)(V x)
-{
-    const double shift = 0x1.8p52; /* rounds to an integer and leaves it in the low bits */
-    const V most = (V){0} + 1021.0;
-    x = FOR_LANES(choose)(x < most, x, most);
-    x = FOR_LANES(choose)(x > -most, x, -most);
-    const V rounded = x + shift, r = x - (rounded - shift);
-    V p = (V){0} + EXP2[0];
-    for (unsigned term = 1; term < EXP2_TERMS; term++)
-        p = p * r + EXP2[term];
-    return (V)((I)p + ((I)rounded << 52));
-}
-
 /* log2 x of a normal x > 0: 2 / ln 2 (s + s^3 / 3 + ...), s = (m - 1) / (m + 1). */
-INLINE V FOR_LANES(log2)(V x)
+INLINE V logarithm(V x)
 {
     const I bits = (I)x;
     V power = (V)((bits >> 52) | 0x4330000000000000) - 0x1p52; /* an integer in the low bits */
     V m = (V)((bits & 0x000fffffffffffff) | 0x3ff0000000000000);
     const I large = m > SQRT_2;
-    m = FOR_LANES(choose)(large, m * 0.5, m);
-    power = FOR_LANES(choose)(large, power - 1022.0, power - 1023.0);
+    m = choose(large, m * 0.5, m);
+    power = choose(large, power - 1022.0, power - 1023.0);
     const V s = (m - 1.0) / (m + 1.0), s2 = s * s;
     V p = (V){0} + 1.0 / (2 * LOG2_TERMS - 1);
     for (int term = LOG2_TERMS - 2; term >= 0; term--)
@@ -147,7 +79,7 @@ INLINE V FOR_LANES(log2)(V x)
     return power + s * p * (2.0 * LOG2_E);
 }
 
-INLINE V FOR_LANES(root)(V x)
+INLINE V root(V x)
 {
     V root;
     for (int lane = 0; lane < LANES; lane++)
@@ -165,11 +97,10 @@ typedef struct {
     int64_t lost[LANES];                /* whether anything of a lane is not finite */
     int64_t node[POINTS][LANES];        /* lower left corner on the lattice */
     double across[POINTS][LANES], up[POINTS][LANES];
-} FOR_LANES(Group);
-#define G FOR_LANES(Group)
+} G;
 
 /* The place of a point on the lattice, and its fields. */
-INLINE void FOR_LANES(place)(const Problem *q, G *g, int64_t i, int lane, const double *x)
+INLINE void place(const Problem *q, G *g, int64_t i, int lane, const double *x)
 {
     double share[2];
     int64_t corner[2];
@@ -202,26 +133,26 @@ INLINE void FOR_LANES(place)(const Problem *q, G *g, int64_t i, int lane, const 
 }
 
 /* cosh r and sinh r / r. */
-INLINE void FOR_LANES(hyperbolic)(V r, V *ch, V *sh)
+INLINE void hyperbolic(V r, V *ch, V *sh)
 {
-    const V e = FOR_LANES(exp2)(r * LOG2_E), inverse = 1.0 / e;
+    const V e = power_of_2(r * LOG2_E), inverse = 1.0 / e;
     /* Near zero the difference of the two would lose all digits: r^2/6 + r^4/120 + ... */
     const V r2 = r * r;
     const V series = 1.0 + r2 / 6.0 * (1.0 + r2 / 20.0 * (1.0 + r2 / 42.0 * (1.0 + r2 / 72.0 *
                      (1.0 + r2 / 110.0))));
     *ch = 0.5 * (e + inverse);
-    *sh = FOR_LANES(choose)(r < 0.3, series, 0.5 * (e - inverse) / r);
+    *sh = choose(r < 0.3, series, 0.5 * (e - inverse) / r);
 }
 
-INLINE void FOR_LANES(local)(const Problem *q, G *g, int64_t i)
+INLINE void local(const Problem *q, G *g, int64_t i)
 {
     const V *f = g->f + i * FIELDS, u = f[2], w = f[3];
     const V low = (V){0} + log(q->low), high = (V){0} + log(q->high);
     V log_l = f[1], ch, sh;
-    log_l = FOR_LANES(choose)(log_l > low, log_l, low);
-    log_l = FOR_LANES(choose)(log_l < high, log_l, high);
-    FOR_LANES(hyperbolic)(FOR_LANES(root)(u * u + w * w + ISOTROPIC), &ch, &sh);
-    const V squared = FOR_LANES(exp2)(log_l * (2.0 * LOG2_E));
+    log_l = choose(log_l > low, log_l, low);
+    log_l = choose(log_l < high, log_l, high);
+    hyperbolic(root(u * u + w * w + ISOTROPIC), &ch, &sh);
+    const V squared = power_of_2(log_l * (2.0 * LOG2_E));
     g->scale[i] = (f[0] + log_l) * LOG2_E;
     g->A[i] = squared * (ch + sh * u);
     g->B[i] = squared * (ch - sh * u);
@@ -229,7 +160,7 @@ INLINE void FOR_LANES(local)(const Problem *q, G *g, int64_t i)
 }
 
 /* Ask for the sites of the group after this one: they lie anywhere in memory. */
-INLINE void FOR_LANES(warm)(const Problem *q, int64_t first)
+INLINE void warm(const Problem *q, int64_t first)
 {
     const int64_t k = q->neighbours, end = first + LANES < q->sets ? first + LANES : q->sets;
     for (int64_t i = first * k; i < end * k; i++)
@@ -243,7 +174,7 @@ INLINE void FOR_LANES(warm)(const Problem *q, int64_t first)
 }
 
 /* The neighbours of the sets from `first` on; lanes beyond the last repeat it. */
-INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
+INLINE void gather(const Problem *q, int64_t first, G *g)
 {
     const int64_t k = q->neighbours;
     for (int lane = 0; lane < LANES; lane++) {
@@ -252,8 +183,8 @@ INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
         for (int64_t i = 0; i < k; i++) {
             const int64_t site = q->near[set * k + i];
             const int there = site >= 0;
-            FOR_LANES(place)(q, g, i, lane,
-                             there ? q->site_x + q->x_step * site : q->x + 2 * first_of(q, set));
+            place(q, g, i, lane,
+                  there ? q->site_x + q->x_step * site : q->x + 2 * first_of(q, set));
             g->present[i][lane] = there;
             g->target[i][lane] = there ? q->site_y[q->y_step * site] : 0.0;
             g->noise[i][lane] = there ? q->site_noise[q->noise_step * site] : 0.0;
@@ -266,9 +197,9 @@ INLINE void FOR_LANES(gather)(const Problem *q, int64_t first, G *g)
 /* What the kernel and its gradient have in common, of two points. */
 typedef struct {
     V dx, dy, A, B, C, det, M; /* D = [[A, C], [C, B]]; M = Q det */
-} FOR_LANES(Pair);
+} Pair;
 
-INLINE void FOR_LANES(pair)(const G *g, int64_t i, int64_t j, FOR_LANES(Pair) *p)
+INLINE void pair(const G *g, int64_t i, int64_t j, Pair *p)
 {
     p->dx = g->x[i] - g->x[j];
     p->dy = g->y[i] - g->y[j];
@@ -283,73 +214,68 @@ INLINE void FOR_LANES(pair)(const G *g, int64_t i, int64_t j, FOR_LANES(Pair) *p
 /* Of a pair: log2 Q and Q^(g/2), which its gradient needs again. */
 typedef struct {
     V log_Q, P;
-} FOR_LANES(Power);
+} Power;
 
 /* The covariance of two points, 0 where one is not there. */
-INLINE V FOR_LANES(covariance)(const Problem *q, const G *g, int64_t i, int64_t j,
-                               FOR_LANES(Power) *kept)
+INLINE V covariance(const Problem *q, const G *g, int64_t i, int64_t j, Power *kept)
 {
-    FOR_LANES(Pair) p;
-    FOR_LANES(pair)(g, i, j, &p);
-    const V log_det = FOR_LANES(log2)(p.det), log_Q = FOR_LANES(log2)(p.M) - log_det;
-    const V P = FOR_LANES(exp2)(log_Q * (0.5 * q->exponent));
+    Pair p;
+    pair(g, i, j, &p);
+    const V log_det = logarithm(p.det), log_Q = logarithm(p.M) - log_det;
+    const V P = power_of_2(log_Q * (0.5 * q->exponent));
     kept->log_Q = log_Q;
     kept->P = P;
-    if (q->tail > 0.0)
-        return FOR_LANES(exp2)(g->scale[i] + g->scale[j] - 0.5 * log_det -
-                               FOR_LANES(log2)(1.0 + q->tail * P) / q->tail) *
-               g->present[i] * g->present[j];
-    return FOR_LANES(exp2)(g->scale[i] + g->scale[j] - 0.5 * log_det - P * LOG2_E) *
-           g->present[i] * g->present[j];
+    const V fall = q->tail > 0.0 ? logarithm(1.0 + q->tail * P) / q->tail : P * LOG2_E;
+    return power_of_2(g->scale[i] + g->scale[j] - 0.5 * log_det - fall) * g->present[i] *
+           g->present[j];
 }
 
 /* Lower triangles are packed by rows. */
 #define AT(i, j) ((i) * ((i) + 1) / 2 + (j))
 
 /* s^2 of a point, and of a neighbour its noise too, or 1 where there is none. */
-INLINE V FOR_LANES(amplitude)(const G *g, int64_t i)
+INLINE V amplitude(const G *g, int64_t i)
 {
-    return FOR_LANES(exp2)(g->f[i * FIELDS] * (2.0 * LOG2_E));
+    return power_of_2(g->f[i * FIELDS] * (2.0 * LOG2_E));
 }
 
-INLINE V FOR_LANES(diagonal)(const Problem *q, const G *g, int64_t i)
+INLINE V diagonal(const Problem *q, const G *g, int64_t i)
 {
-    const V own = FOR_LANES(amplitude)(g, i) + q->noise * g->noise[i] + g->own[i];
+    const V own = amplitude(g, i) + q->noise * g->noise[i] + g->own[i];
     return own * g->present[i] + (1.0 - g->present[i]);
 }
 
 /* K: the covariances of the neighbours, with noise. */
-INLINE void FOR_LANES(among)(const Problem *q, G *g, V *K, FOR_LANES(Power) *powers)
+INLINE void among(const Problem *q, G *g, V *K, Power *powers)
 {
     const int64_t k = q->neighbours;
     for (int64_t i = 0; i < k; i++)
-        FOR_LANES(local)(q, g, i);
+        local(q, g, i);
     for (int64_t i = 0; i < k; i++) {
         for (int64_t j = 0; j < i; j++)
-            K[AT(i, j)] = FOR_LANES(covariance)(q, g, i, j, powers + AT(i, j));
-        K[AT(i, i)] = FOR_LANES(diagonal)(q, g, i);
+            K[AT(i, j)] = covariance(q, g, i, j, powers + AT(i, j));
+        K[AT(i, i)] = diagonal(q, g, i);
     }
 }
 
 /* The `turn`-th query of each set from `first` on becomes the last point; c: its covariances with
  * the neighbours. */
-INLINE void FOR_LANES(toward)(const Problem *q, G *g, int64_t first, int64_t turn, V *c, V *c0,
-                              FOR_LANES(Power) *powers)
+INLINE void toward(const Problem *q, G *g, int64_t first, int64_t turn, V *c, V *c0, Power *powers)
 {
     const int64_t k = q->neighbours;
     for (int lane = 0; lane < LANES; lane++) {
         const int64_t set = first + lane < q->sets ? first + lane : q->sets - 1;
         const int64_t last = size_of(q, set) - 1, at = turn < last ? turn : last;
-        FOR_LANES(place)(q, g, k, lane, q->x + 2 * (first_of(q, set) + at));
+        place(q, g, k, lane, q->x + 2 * (first_of(q, set) + at));
     }
-    FOR_LANES(local)(q, g, k);
+    local(q, g, k);
     for (int64_t i = 0; i < k; i++)
-        c[i] = FOR_LANES(covariance)(q, g, k, i, powers + AT(k, i));
-    *c0 = FOR_LANES(amplitude)(g, k);
+        c[i] = covariance(q, g, k, i, powers + AT(k, i));
+    *c0 = amplitude(g, k);
 }
 
 /* The Cholesky factor L of K + jitter, and one over its diagonal; lanes that have none say so. */
-INLINE I FOR_LANES(factorise)(int64_t k, const V *K, V jitter, V *L, V *inverse)
+INLINE I factorise(int64_t k, const V *K, V jitter, V *L, V *inverse)
 {
     I failed = (I){0};
     for (int64_t j = 0; j < k; j++) {
@@ -358,8 +284,8 @@ INLINE I FOR_LANES(factorise)(int64_t k, const V *K, V jitter, V *L, V *inverse)
             pivot -= L[AT(j, p)] * L[AT(j, p)];
         const I good = (pivot > 0.0) & (pivot < 1e300);
         failed |= ~good;
-        pivot = FOR_LANES(choose)(good, pivot, (V){0} + 1.0);
-        L[AT(j, j)] = FOR_LANES(root)(pivot);
+        pivot = choose(good, pivot, (V){0} + 1.0);
+        L[AT(j, j)] = root(pivot);
         inverse[j] = 1.0 / L[AT(j, j)];
         for (int64_t i = j + 1; i < k; i += ROWS) {
             const int64_t rows = k - i < ROWS ? k - i : ROWS;
@@ -385,25 +311,25 @@ INLINE I FOR_LANES(factorise)(int64_t k, const V *K, V jitter, V *L, V *inverse)
 }
 
 /* As factorise, with the first of the jitters that it needs, relative to the mean diagonal. */
-INLINE I FOR_LANES(repair)(int64_t k, const V *K, V *L, V *inverse, const double *jitters,
-                           int64_t attempts, V *jitter)
+INLINE I repair(int64_t k, const V *K, V *L, V *inverse, const double *jitters, int64_t attempts,
+                V *jitter)
 {
     V scale = {0};
     for (int64_t i = 0; i < k; i++)
         scale += K[AT(i, i)] / (double)k;
     *jitter = (V){0};
-    I failed = FOR_LANES(factorise)(k, K, *jitter, L, inverse);
+    I failed = factorise(k, K, *jitter, L, inverse);
     for (int64_t attempt = 1; attempt < attempts; attempt++) {
-        if (!FOR_LANES(any)(failed))
+        if (!any(failed))
             break;
-        *jitter = FOR_LANES(choose)(failed, scale * jitters[attempt], *jitter);
-        failed = FOR_LANES(factorise)(k, K, *jitter, L, inverse);
+        *jitter = choose(failed, scale * jitters[attempt], *jitter);
+        failed = factorise(k, K, *jitter, L, inverse);
     }
     return failed;
 }
 
 /* (L L^T)^-1 of three right sides at a time, in place [k][3]. */
-INLINE void FOR_LANES(solve)(int64_t k, const V *L, const V *inverse, V b[][3])
+INLINE void solve(int64_t k, const V *L, const V *inverse, V b[][3])
 {
     for (int64_t i = 0; i < k; i++) {
         for (int64_t p = 0; p < i; p++)
@@ -422,8 +348,8 @@ INLINE void FOR_LANES(solve)(int64_t k, const V *L, const V *inverse, V b[][3])
 }
 
 /* a = K~^-1 y in solved[.][0], b = K~^-1 c~ in solved[.][1]; K~ and c~ hold the unknown mean. */
-INLINE void FOR_LANES(krige)(const Problem *q, const G *g, const V *c, V c0, V solved[][3],
-                             V *mean, V *variance)
+INLINE void krige(const Problem *q, const G *g, const V *c, V c0, V solved[][3], V *mean,
+                  V *variance)
 {
     const int64_t k = q->neighbours;
     V precision = (V){0} + q->mean_precision, level = (V){0}, rest = (V){0} + 1.0;
@@ -442,30 +368,30 @@ INLINE void FOR_LANES(krige)(const Problem *q, const G *g, const V *c, V c0, V s
         solved[i][1] += lift * solved[i][2];
     }
     *mean = m;
-    *variance = FOR_LANES(choose)(v > LEAST_VARIANCE, v, (V){0} + LEAST_VARIANCE);
+    *variance = choose(v > LEAST_VARIANCE, v, (V){0} + LEAST_VARIANCE);
 }
 
 /* A mean more than REACH deviations outside the range of its neighbours' targets is moved there,
  * which is one more deviation. */
-INLINE void FOR_LANES(limit)(const Problem *q, const G *g, V *mean, V *variance)
+INLINE void limit(const Problem *q, const G *g, V *mean, V *variance)
 {
     V low = (V){0} + INFINITY, high = (V){0} - INFINITY;
     for (int64_t i = 0; i < q->neighbours; i++) {
         const I there = g->present[i] > 0.0;
-        low = FOR_LANES(choose)(there & (g->target[i] < low), g->target[i], low);
-        high = FOR_LANES(choose)(there & (g->target[i] > high), g->target[i], high);
+        low = choose(there & (g->target[i] < low), g->target[i], low);
+        high = choose(there & (g->target[i] > high), g->target[i], high);
     }
-    const V margin = REACH * FOR_LANES(root)(*variance);
+    const V margin = REACH * root(*variance);
     low -= margin;
     high += margin;
     const I under = *mean < low, over = *mean > high, outside = (under | over) & (low < high);
-    const V limited = FOR_LANES(choose)(under, low, high), moved = *mean - limited;
-    *variance = FOR_LANES(choose)(outside, *variance + moved * moved, *variance);
-    *mean = FOR_LANES(choose)(outside, limited, *mean);
+    const V limited = choose(under, low, high), moved = *mean - limited;
+    *variance = choose(outside, *variance + moved * moved, *variance);
+    *mean = choose(outside, limited, *mean);
 }
 
 /* Gradients of one point's fields, onto the lattice. */
-INLINE void FOR_LANES(deposit)(const Problem *q, const G *g, int64_t i, const V *d, double *dF)
+INLINE void deposit(const Problem *q, const G *g, int64_t i, const V *d, double *dF)
 {
     for (int lane = 0; lane < LANES; lane++) {
         double *low = dF + g->node[i][lane] * FIELDS, *high = low + q->side * FIELDS;
@@ -480,46 +406,45 @@ INLINE void FOR_LANES(deposit)(const Problem *q, const G *g, int64_t i, const V 
 }
 
 /* Gradients of one point's log s + log l, log l, A, B and C in sums, onto the lattice. */
-INLINE void FOR_LANES(scatter)(const Problem *q, const G *g, int64_t i, const V sums[5], double *dF)
+INLINE void scatter(const Problem *q, const G *g, int64_t i, const V sums[5], double *dF)
 {
     const V u = g->f[i * FIELDS + 2], w = g->f[i * FIELDS + 3], log_l = g->f[i * FIELDS + 1];
-    const V r2 = u * u + w * w + ISOTROPIC, r = FOR_LANES(root)(r2);
+    const V r2 = u * u + w * w + ISOTROPIC, r = root(r2);
     const I free = (log_l >= log(q->low)) & (log_l <= log(q->high));
     V ch, sh, d[FIELDS];
-    FOR_LANES(hyperbolic)(r, &ch, &sh);
+    hyperbolic(r, &ch, &sh);
     /* d(sinh r / r) / dr / r, by its series near zero */
     const V series = (1.0 + r2 / 10.0 * (1.0 + r2 / 28.0 * (1.0 + r2 / 54.0 * (1.0 + r2 / 88.0)))) /
                      3.0;
-    const V bend = FOR_LANES(choose)(r < 0.3, series, (ch - sh) / r2);
-    const V log_half = FOR_LANES(choose)(log_l > log(q->low), log_l, (V){0} + log(q->low));
-    const V held = FOR_LANES(choose)(log_half < log(q->high), log_half, (V){0} + log(q->high));
-    const V squared = FOR_LANES(exp2)(held * (2.0 * LOG2_E));
+    const V bend = choose(r < 0.3, series, (ch - sh) / r2);
+    const V log_half = choose(log_l > log(q->low), log_l, (V){0} + log(q->low));
+    const V held = choose(log_half < log(q->high), log_half, (V){0} + log(q->high));
+    const V squared = power_of_2(held * (2.0 * LOG2_E));
     const V dA = 0.5 * sums[2] * squared, dB = 0.5 * sums[3] * squared, dC = 0.5 * sums[4] * squared;
     d[0] = sums[0];
-    d[1] = FOR_LANES(choose)(free, sums[1] + (sums[2] * g->A[i] + sums[3] * g->B[i] +
+    d[1] = choose(free, sums[1] + (sums[2] * g->A[i] + sums[3] * g->B[i] +
                                               sums[4] * g->C[i]), (V){0});
     d[2] = dA * (sh * u + bend * u * u + sh) + dB * (sh * u - bend * u * u - sh) + dC * bend * u * w;
     d[3] = dA * (sh * w + bend * w * u) + dB * (sh * w - bend * w * u) + dC * (bend * w * w + sh);
-    FOR_LANES(deposit)(q, g, i, d, dF);
+    deposit(q, g, i, d, dF);
 }
 
 /* The gradient of the loss of one group, with `by_mean` and `by_variance` its derivatives: of
  * c'a - b'K a and c0 - 2 b'c + b'K b, a and b held. With a = 0 and b = -1 at the query, the
  * covariance of any two points has one formula. */
-INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V *K, const V *c,
-                                const FOR_LANES(Power) *powers, const V solved[][3], V by_mean,
-                                V by_variance, Gradient *out)
+INLINE void backward(const Problem *q, const G *g, const V *K, const V *c, const Power *powers,
+                     const V solved[][3], V by_mean, V by_variance, Gradient *out)
 {
     const int64_t k = q->neighbours;
     V sums[POINTS][5], by_exponent = (V){0}, by_noise = (V){0};
     memset(sums, 0, sizeof sums);
-    FOR_LANES(Pair) p;
+    Pair p;
     for (int64_t i = 0; i <= k; i++) {
         const V a_i = i < k ? solved[i][0] : (V){0}, b_i = i < k ? solved[i][1] : (V){0} - 1.0;
         const V push = 2.0 * by_variance * b_i - by_mean * a_i, pull = by_mean * b_i;
         for (int64_t j = 0; j < i; j++) {
-            FOR_LANES(pair)(g, i, j, &p);
-            const FOR_LANES(Power) power = powers[AT(i, j)];
+            pair(g, i, j, &p);
+            const Power power = powers[AT(i, j)];
             const V weight =
                 (push * solved[j][1] - pull * solved[j][0]) * (i < k ? K[AT(i, j)] : c[j]);
             V decay = weight * power.P;
@@ -538,19 +463,19 @@ INLINE void FOR_LANES(backward)(const Problem *q, const G *g, const V *K, const 
             by_exponent -= decay * power.log_Q;
         }
         const V own = (by_variance * b_i - by_mean * a_i) * b_i * g->present[i];
-        sums[i][0] += 2.0 * own * FOR_LANES(amplitude)(g, i);
+        sums[i][0] += 2.0 * own * amplitude(g, i);
         if (i < k)
             by_noise += own * g->noise[i];
     }
     for (int64_t i = 0; i <= k; i++)
-        FOR_LANES(scatter)(q, g, i, sums[i], out->dF);
-    out->exponent += FOR_LANES(total)(by_exponent) * (0.5 * LN_2);
-    out->variance += FOR_LANES(total)(by_noise);
+        scatter(q, g, i, sums[i], out->dF);
+    out->exponent += total(by_exponent) * (0.5 * LN_2);
+    out->variance += total(by_noise);
 }
 
 /* The loss of one group's left-out targets, and its derivatives by mean and variance. */
-INLINE void FOR_LANES(learn)(const Problem *q, int64_t first, V mean, V variance, Gradient *out,
-                             V *by_mean, V *by_variance)
+INLINE void learn(const Problem *q, int64_t first, V mean, V variance, Gradient *out, V *by_mean,
+                  V *by_variance)
 {
     *by_mean = *by_variance = (V){0};
     const double share = 1.0 / q->queries;
@@ -567,22 +492,22 @@ INLINE void FOR_LANES(learn)(const Problem *q, int64_t first, V mean, V variance
 }
 
 /* Every query: its prediction, or its part of the gradient, or both. */
-static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, Gradient *gradient,
-                              const double *jitters, int64_t attempts, double *largest)
+static int64_t all(const Problem *q, double *mean, double *variance, Gradient *gradient,
+                   const double *jitters, int64_t attempts, double *largest)
 {
     const int64_t k = q->neighbours;
     V K[PAIRS], L[PAIRS], c[MAX_NEIGHBOURS], inverse[MAX_NEIGHBOURS], solved[MAX_NEIGHBOURS][3];
     V c0, m, v, by_mean, by_variance;
-    FOR_LANES(Power) powers[POINTS * (POINTS + 1) / 2];
+    Power powers[POINTS * (POINTS + 1) / 2];
     G g;
     int64_t beyond_repair = 0;
     *largest = 0.0;
     for (int64_t first = 0; first < q->sets; first += LANES) {
-        FOR_LANES(gather)(q, first, &g);
-        FOR_LANES(warm)(q, first + LANES);
-        FOR_LANES(among)(q, &g, K, powers);
+        gather(q, first, &g);
+        warm(q, first + LANES);
+        among(q, &g, K, powers);
         V jitter;
-        const I failed = FOR_LANES(repair)(k, K, L, inverse, jitters, attempts, &jitter);
+        const I failed = repair(k, K, L, inverse, jitters, attempts, &jitter);
         int64_t turns = 1, lost[LANES];
         for (int lane = 0; lane < LANES && first + lane < q->sets; lane++) {
             turns = size_of(q, first + lane) > turns ? size_of(q, first + lane) : turns;
@@ -591,16 +516,16 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
         memcpy(lost, g.lost, sizeof lost);
         for (int64_t turn = 0; turn < turns; turn++) {
             memcpy(g.lost, lost, sizeof lost);
-            FOR_LANES(toward)(q, &g, first, turn, c, &c0, powers);
+            toward(q, &g, first, turn, c, &c0, powers);
             for (int64_t i = 0; i < k; i++) {
                 solved[i][0] = g.target[i];
                 solved[i][1] = c[i];
                 solved[i][2] = g.present[i];
             }
-            FOR_LANES(solve)(k, L, inverse, solved);
-            FOR_LANES(krige)(q, &g, c, c0, solved, &m, &v);
+            solve(k, L, inverse, solved);
+            krige(q, &g, c, c0, solved, &m, &v);
             if (mean)
-                FOR_LANES(limit)(q, &g, &m, &v);
+                limit(q, &g, &m, &v);
             for (int lane = 0; lane < LANES && first + lane < q->sets; lane++) {
                 if (turn >= size_of(q, first + lane))
                     continue;
@@ -614,15 +539,32 @@ static int64_t FOR_LANES(all)(const Problem *q, double *mean, double *variance, 
         }
         if (!gradient) /* of which each query has a set of its own */
             continue;
-        FOR_LANES(learn)(q, first, m, v, gradient, &by_mean, &by_variance);
-        FOR_LANES(backward)(q, &g, K, c, powers, (const V(*)[3])solved, by_mean, by_variance,
-                            gradient);
+        learn(q, first, m, v, gradient, &by_mean, &by_variance);
+        backward(q, &g, K, c, powers, (const V(*)[3])solved, by_mean, by_variance, gradient);
     }
     return beyond_repair;
 }
 
-#undef V
-#undef I
-#undef G
+/* mean and variance without noise [queries]; jitters [attempts] are tried in turn, relative to the
+ * mean of a diagonal, and the largest that was needed is left in jitter. Returns how many queries
+ * are beyond repair. */
+int64_t conditional_predict(const Problem *q, double *mean, double *variance,
+                            const double *jitters, int64_t attempts, double *jitter)
+{
+    return all(q, mean, variance, NULL, jitters, attempts, jitter);
+}
 
-#endif
+/* Of the mean log loss of y [queries], whose noise is noise [queries] in units of the learned one
+ * and own [queries], or NULL, beside it: its gradient by the fields is added to dF; others: itself,
+ * by the exponent, by the noise. */
+int64_t conditional_gradient(const Problem *q, const double *y, const double *noise,
+                             const double *own, double *dF, double *others, const double *jitters,
+                             int64_t attempts, double *jitter)
+{
+    Gradient gradient = {y, noise, own, dF, 0.0, 0.0, 0.0};
+    const int64_t failed = all(q, NULL, NULL, &gradient, jitters, attempts, jitter);
+    others[0] = gradient.loss;
+    others[1] = gradient.exponent;
+    others[2] = gradient.variance;
+    return failed;
+}

@@ -1,7 +1,8 @@
 """The loader of the compiled libraries, and the message if they are missing.
 
-The libraries are built with the package where there is a C compiler (see setup.py). The environment
-variable ``POAM_NATIVE=0`` leaves them aside. Imports no torch.
+The libraries are built with the package where there is a C compiler, each for several kinds of
+processors (see setup.py). The environment variable ``POAM_NATIVE=0`` leaves them aside. Imports no
+torch.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 LIBRARIES = ("attentive", "search", "conditional", "network", "hypotheses")
-INTERFACE = 14  # as in common.h
+INTERFACE = 15  # as in common.h
 #: Types of arguments.
 POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 #: Without the libraries nngp takes this many times fewer training steps, to limit update times.
 FEWER_STEPS = 6
+#: Doubles in a vector, and what a processor must have for such a library; as in setup.py.
+LANES = {8: {"avx512f", "avx512dq", "avx512vl"}, 4: {"avx2", "fma"}, 2: set[str]()}
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +83,20 @@ def announce() -> None:
         sys.stderr.write(f"WARNING: {text}\n")
 
 
+@cache
+def _features() -> frozenset[str]:
+    """What the processor has, by Linux's names."""
+    try:
+        return frozenset(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+    except OSError:
+        return frozenset()
+
+
 def _path(name: str) -> Path | None:
-    paths = (Path(__file__).with_name(f"_{name}{suffix}") for suffix in EXTENSION_SUFFIXES)
+    """The library with the longest vectors that the processor has."""
+    usable = (lanes for lanes, needed in LANES.items() if needed <= _features())
+    names = (f"_{name}_{lanes}{suffix}" for lanes in usable for suffix in EXTENSION_SUFFIXES)
+    paths = map(Path(__file__).with_name, names)
     return next((path for path in paths if path.exists()), None)
 
 

@@ -4,12 +4,8 @@
  *   F = W3 h2 + b3 + offsets,  h2 = tanh(W2 h1 + b2),  h1 = tanh(W1 x + b1)
  *
  * theta, F and its gradient are float64, the network is float32, and all arrays are contiguous.
- * Nothing here allocates or keeps state; every function may run on any thread. The upper half
- * belongs to all processors; lanes.h compiles the lower half for each kind of them: for vectors of
- * LANES doubles, twice as many floats.
+ * Nothing here allocates or keeps state; every function may run on any thread.
  */
-
-#ifndef LANES
 
 #include "common.h"
 
@@ -17,7 +13,6 @@
 #define INPUTS 3  /* x, y and a one for the offsets b1 */
 #define PADDED 16 /* rows of units are a multiple of this: the longest vector */
 #define ROWS 4    /* of a product at a time, by UNROLL vectors: enough work to hide latencies */
-#define INLINE static inline __attribute__((always_inline))
 
 /* theta [P] holds W1 [hidden, 2], b1, W2 [hidden, hidden], b2, W3 [FIELDS, hidden], b3, offsets, the
  * logarithm of the noise variance and the logit of half the exponent. */
@@ -69,101 +64,76 @@ static const float DENOMINATOR[] = {
 #define TERMS (sizeof NUMERATOR / sizeof *NUMERATOR)
 #define FLAT 9.0f /* beyond, tanh is 1 in float32 */
 
-#define SELF "network.c"
-#include "lanes.h"
-
 /* Floats of the room. */
 int64_t network_room(int64_t nodes, int64_t hidden)
 {
     return laid_out(nodes, hidden, NULL).size;
 }
 
-/* F [nodes, FIELDS] of theta. */
-void network_evaluate(const Network *n, const double *theta, double *F)
-{
-    DISPATCH(evaluate, n, theta, F);
-}
-
-/* After network_evaluate of the same theta: the gradient [P] of the penalised loss, from that of the
- * loss by F, dF [nodes, FIELDS], by the exponent and by the noise variance. */
-void network_gradient(const Network *n, const Penalties *penalties, const double *theta,
-                      const double *F, const double *dF, double by_exponent, double by_noise,
-                      double *gradient)
-{
-    DISPATCH(gradient, n, penalties, theta, F, dF, gradient);
-    const int64_t H = n->hidden, rest = H * (INPUTS + H + 1 + FIELDS) + 2 * FIELDS;
-    const double half = 1.0 / (1.0 + exp(-theta[rest + 1]));
-    gradient[rest] = by_noise * exp(theta[rest]);
-    gradient[rest + 1] = by_exponent * 2.0 * half * (1.0 - half);
-}
-
-#else
-
-#define V FOR_LANES(Floats)
 #define WIDTH (2 * LANES)
 #define UNROLL (LANES == 8 ? 4 : 2) /* as many vectors as there are registers for */
 
-typedef float V __attribute__((vector_size(LANES * 8)));
+typedef float Floats __attribute__((vector_size(BYTES)));
 /* Floats anywhere in an array. */
-typedef float FOR_LANES(AnyFloats) __attribute__((vector_size(LANES * 8), aligned(4), may_alias));
-typedef int32_t FOR_LANES(Signs) __attribute__((vector_size(LANES * 8)));
+typedef float Unaligned __attribute__((vector_size(BYTES), aligned(4), may_alias));
+typedef int32_t Signs __attribute__((vector_size(BYTES)));
 
-INLINE V FOR_LANES(load)(const float *p)
+INLINE Floats load(const float *p)
 {
-    return *(const FOR_LANES(AnyFloats) *)p;
+    return *(const Unaligned *)p;
 }
 
-INLINE void FOR_LANES(store)(float *p, V v)
+INLINE void store(float *p, Floats v)
 {
-    *(FOR_LANES(AnyFloats) *)p = v;
+    *(Unaligned *)p = v;
 }
 
-INLINE V FOR_LANES(choose)(FOR_LANES(Signs) which, V yes, V no)
+INLINE Floats either(Signs which, Floats yes, Floats no)
 {
-    return (V)(((FOR_LANES(Signs))yes & which) | ((FOR_LANES(Signs))no & ~which));
+    return (Floats)(((Signs)yes & which) | ((Signs)no & ~which));
 }
 
 /* tanh of all n values, in place. */
-INLINE void FOR_LANES(hyperbolic)(float *values, int64_t n)
+INLINE void hyperbolic(float *values, int64_t n)
 {
     for (int64_t i = 0; i < n; i += WIDTH) {
-        V x = FOR_LANES(load)(values + i);
-        x = FOR_LANES(choose)(x > FLAT, (V){0} + FLAT, x);
-        x = FOR_LANES(choose)(x < -FLAT, (V){0} - FLAT, x);
-        const V squared = x * x;
-        V p = (V){0} + NUMERATOR[0], q = (V){0} + DENOMINATOR[0];
+        Floats x = load(values + i);
+        x = either(x > FLAT, (Floats){0} + FLAT, x);
+        x = either(x < -FLAT, (Floats){0} - FLAT, x);
+        const Floats squared = x * x;
+        Floats p = (Floats){0} + NUMERATOR[0], q = (Floats){0} + DENOMINATOR[0];
         for (unsigned term = 1; term < TERMS; term++) {
             p = p * squared + NUMERATOR[term];
             q = q * squared + DENOMINATOR[term];
         }
-        FOR_LANES(store)(values + i, x * p / q);
+        store(values + i, x * p / q);
     }
 }
 
 /* A tile of `rows` rows and `vectors` vectors of C += A B; see product. */
-INLINE void FOR_LANES(tile)(const float *A, int64_t row, int64_t step, const float *B,
-                            int64_t depth, int64_t width, int rows, int vectors, float *C)
+INLINE void tile(const float *A, int64_t row, int64_t step, const float *B, int64_t depth,
+                 int64_t width, int rows, int vectors, float *C)
 {
-    V sum[ROWS][UNROLL], b[UNROLL];
+    Floats sum[ROWS][UNROLL], b[UNROLL];
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < vectors; v++)
-            sum[r][v] = FOR_LANES(load)(C + r * width + v * WIDTH);
+            sum[r][v] = load(C + r * width + v * WIDTH);
     for (int64_t p = 0; p < depth; p++) {
         for (int v = 0; v < vectors; v++)
-            b[v] = FOR_LANES(load)(B + p * width + v * WIDTH);
+            b[v] = load(B + p * width + v * WIDTH);
         for (int r = 0; r < rows; r++)
             for (int v = 0; v < vectors; v++)
                 sum[r][v] += A[r * row + p * step] * b[v];
     }
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < vectors; v++)
-            FOR_LANES(store)(C + r * width + v * WIDTH, sum[r][v]);
+            store(C + r * width + v * WIDTH, sum[r][v]);
 }
 
 /* C [rows, width] += A B, with B [depth, width]; A's numbers are `row` apart from row to row, and
  * `step` along a row. */
-INLINE void FOR_LANES(product)(const float *A, int64_t row, int64_t step, const float *B,
-                               int64_t rows, int64_t depth, int64_t width, float *C)
+INLINE void product(const float *A, int64_t row, int64_t step, const float *B, int64_t rows,
+                    int64_t depth, int64_t width, float *C)
 {
     for (int64_t c = 0; c < width;) {
         const int whole = c + UNROLL * WIDTH <= width;
@@ -171,13 +141,13 @@ INLINE void FOR_LANES(product)(const float *A, int64_t row, int64_t step, const 
             const float *const a = A + r * row, *const b = B + c;
             float *const out = C + r * width + c;
             if (r + ROWS <= rows && whole)
-                FOR_LANES(tile)(a, row, step, b, depth, width, ROWS, UNROLL, out);
+                tile(a, row, step, b, depth, width, ROWS, UNROLL, out);
             else if (r + ROWS <= rows)
-                FOR_LANES(tile)(a, row, step, b, depth, width, ROWS, 1, out);
+                tile(a, row, step, b, depth, width, ROWS, 1, out);
             else if (whole)
-                FOR_LANES(tile)(a, row, step, b, depth, width, 1, UNROLL, out);
+                tile(a, row, step, b, depth, width, 1, UNROLL, out);
             else
-                FOR_LANES(tile)(a, row, step, b, depth, width, 1, 1, out);
+                tile(a, row, step, b, depth, width, 1, 1, out);
             r += r + ROWS <= rows ? ROWS : 1;
         }
         c += whole ? UNROLL * WIDTH : WIDTH;
@@ -185,16 +155,16 @@ INLINE void FOR_LANES(product)(const float *A, int64_t row, int64_t step, const 
 }
 
 /* d *= 1 - h^2 for n values: from the gradient by tanh x = h to that by x. */
-INLINE void FOR_LANES(through_tanh)(float *d, const float *h, int64_t n)
+INLINE void through_tanh(float *d, const float *h, int64_t n)
 {
     for (int64_t i = 0; i < n; i += WIDTH) {
-        const V at = FOR_LANES(load)(h + i);
-        FOR_LANES(store)(d + i, FOR_LANES(load)(d + i) * (1.0f - at * at));
+        const Floats at = load(h + i);
+        store(d + i, load(d + i) * (1.0f - at * at));
     }
 }
 
 /* The weights of theta in float32, in rows of `width`. */
-INLINE void FOR_LANES(unpack)(const Room *r, int64_t H, const double *theta)
+INLINE void unpack(const Room *r, int64_t H, const double *theta)
 {
     const double *W1 = theta, *b1 = W1 + 2 * H, *W2 = b1 + H, *b2 = W2 + H * H, *W3 = b2 + H;
     memset(r->first, 0, sizeof(float) * (size_t)(r->h1 - r->first));
@@ -210,25 +180,26 @@ INLINE void FOR_LANES(unpack)(const Room *r, int64_t H, const double *theta)
     }
 }
 
-static void FOR_LANES(evaluate)(const Network *n, const double *theta, double *F)
+/* F [nodes, FIELDS] of theta. */
+void network_evaluate(const Network *n, const double *theta, double *F)
 {
     const int64_t N = n->nodes, H = n->hidden;
     const Room r = laid_out(N, H, n->room);
     const double *b3 = theta + H * (INPUTS + H + 1 + FIELDS), *offsets = b3 + FIELDS;
-    FOR_LANES(unpack)(&r, H, theta);
+    unpack(&r, H, theta);
     memset(r.h1, 0, sizeof(float) * (size_t)(N * r.width));
-    FOR_LANES(product)(n->x, INPUTS, 1, r.first, N, INPUTS, r.width, r.h1);
-    FOR_LANES(hyperbolic)(r.h1, N * r.width);
+    product(n->x, INPUTS, 1, r.first, N, INPUTS, r.width, r.h1);
+    hyperbolic(r.h1, N * r.width);
     for (int64_t node = 0; node < N; node++)
         memcpy(r.h2 + node * r.width, r.b2, sizeof(float) * (size_t)r.width);
-    FOR_LANES(product)(r.h1, r.width, 1, r.turned, N, H, r.width, r.h2);
-    FOR_LANES(hyperbolic)(r.h2, N * r.width);
+    product(r.h1, r.width, 1, r.turned, N, H, r.width, r.h2);
+    hyperbolic(r.h2, N * r.width);
     for (int64_t node = 0; node < N; node++)
         for (int64_t f = 0; f < FIELDS; f++) {
-            V sum = {0};
+            Floats sum = {0};
             for (int64_t c = 0; c < r.width; c += WIDTH)
-                sum += FOR_LANES(load)(r.h2 + node * r.width + c) *
-                       FOR_LANES(load)(r.third + f * r.width + c);
+                sum += load(r.h2 + node * r.width + c) *
+                       load(r.third + f * r.width + c);
             float total = (float)b3[f] + (float)offsets[f];
             for (int lane = 0; lane < WIDTH; lane++)
                 total += sum[lane];
@@ -237,8 +208,8 @@ static void FOR_LANES(evaluate)(const Network *n, const double *theta, double *F
 }
 
 /* The gradient by F with that of the penalties, in float32; its sums over the nodes into total. */
-INLINE void FOR_LANES(penalise)(const Penalties *p, const Room *r, int64_t nodes, const double *F,
-                                const double *dF, double *total)
+INLINE void penalise(const Penalties *p, const Room *r, int64_t nodes, const double *F,
+                     const double *dF, double *total)
 {
     const double share[FIELDS] = {1.0, 1.0, p->spared, p->spared};
     const double scale[FIELDS] = {p->field, p->field, p->anisotropy, p->anisotropy};
@@ -253,29 +224,31 @@ INLINE void FOR_LANES(penalise)(const Penalties *p, const Room *r, int64_t nodes
     }
 }
 
-static void FOR_LANES(gradient)(const Network *n, const Penalties *penalties,
-                                const double *theta, const double *F, const double *dF,
-                                double *gradient)
+/* After network_evaluate of the same theta: the gradient [P] of the penalised loss, from that of the
+ * loss by F, dF [nodes, FIELDS], by the exponent and by the noise variance. */
+void network_gradient(const Network *n, const Penalties *penalties, const double *theta,
+                      const double *F, const double *dF, double by_exponent, double by_noise,
+                      double *gradient)
 {
     const int64_t N = n->nodes, H = n->hidden;
     const Room r = laid_out(N, H, n->room);
     const int64_t w = r.width;
     double *W1 = gradient, *b1 = W1 + 2 * H, *W2 = b1 + H, *b2 = W2 + H * H, *W3 = b2 + H;
     double *b3 = W3 + FIELDS * H;
-    FOR_LANES(penalise)(penalties, &r, N, F, dF, b3);
+    penalise(penalties, &r, N, F, dF, b3);
     memcpy(b3 + FIELDS, b3, FIELDS * sizeof *b3);
     memset(r.d1, 0, sizeof(float) * (size_t)(2 * N * w));
     memset(r.dfirst, 0, sizeof(float) * (size_t)(r.size - (r.dfirst - r.first)));
     /* d2 = (dF W3) (1 - h2^2), d1 = (d2 W2) (1 - h1^2) */
-    FOR_LANES(product)(r.dF, FIELDS, 1, r.third, N, FIELDS, w, r.d2);
-    FOR_LANES(through_tanh)(r.d2, r.h2, N * w);
-    FOR_LANES(product)(r.d2, w, 1, r.second, N, H, w, r.d1);
-    FOR_LANES(through_tanh)(r.d1, r.h1, N * w);
+    product(r.dF, FIELDS, 1, r.third, N, FIELDS, w, r.d2);
+    through_tanh(r.d2, r.h2, N * w);
+    product(r.d2, w, 1, r.second, N, H, w, r.d1);
+    through_tanh(r.d1, r.h1, N * w);
     /* dW3 = dF^T h2, dW2 = d2^T h1, db2 = d2^T 1, and dW1 and db1 = d1^T (x, 1) transposed */
-    FOR_LANES(product)(r.dF, 1, FIELDS, r.h2, FIELDS, N, w, r.dthird);
-    FOR_LANES(product)(r.d2, 1, w, r.h1, H, N, w, r.dsecond);
-    FOR_LANES(product)(n->x + 2, 0, INPUTS, r.d2, 1, N, w, r.db2);
-    FOR_LANES(product)(n->x, 1, INPUTS, r.d1, INPUTS, N, w, r.dfirst);
+    product(r.dF, 1, FIELDS, r.h2, FIELDS, N, w, r.dthird);
+    product(r.d2, 1, w, r.h1, H, N, w, r.dsecond);
+    product(n->x + 2, 0, INPUTS, r.d2, 1, N, w, r.db2);
+    product(n->x, 1, INPUTS, r.d1, INPUTS, N, w, r.dfirst);
     for (int64_t i = 0; i < H; i++) {
         W1[2 * i] = r.dfirst[i];
         W1[2 * i + 1] = r.dfirst[w + i];
@@ -288,10 +261,8 @@ static void FOR_LANES(gradient)(const Network *n, const Penalties *penalties,
     }
     for (int64_t i = 0; i < b3 + FIELDS - gradient; i++)
         gradient[i] += penalties->weight * theta[i];
+    const int64_t rest = b3 + 2 * FIELDS - gradient;
+    const double half = 1.0 / (1.0 + exp(-theta[rest + 1]));
+    gradient[rest] = by_noise * exp(theta[rest]);
+    gradient[rest + 1] = by_exponent * 2.0 * half * (1.0 - half);
 }
-
-#undef V
-#undef WIDTH
-#undef UNROLL
-
-#endif

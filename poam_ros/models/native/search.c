@@ -19,12 +19,6 @@
 #define FAR 1e150     /* further than anything, even squared */
 #define SLACK 1e-12   /* of the edges of cells: they are rounded */
 #define CACHED 4096   /* so many buckets are in a near cache anyway */
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define CLONED __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CLONED
-#endif
 
 /* Two cache lines. The last slots of two arrays are no site's. Zeros are an empty one. */
 typedef struct {
@@ -401,7 +395,7 @@ typedef struct {
     int64_t count;
 } Chosen;
 
-INLINE void choose(Chosen *chosen, double x, double y)
+INLINE void take(Chosen *chosen, double x, double y)
 {
     if (chosen->count % SLOTS == 0)
         for (int j = 0; j < SLOTS; j++)
@@ -451,7 +445,7 @@ INLINE int64_t choose_apart(Grid *grid, const Window *window, Query *query, int6
                 left[(*lefts)++] = sorted[i];
             } else {
                 sites[chosen.count] = sorted[i].site;
-                choose(&chosen, at[0], at[SLOTS]);
+                take(&chosen, at[0], at[SLOTS]);
             }
         }
         if (chosen.count == k || seen == pool || all)
@@ -518,9 +512,9 @@ INLINE void warm(const Window *window, int64_t reach, const double *x)
 /* For each of n queries x [n, 2] k sites [n, k], chosen from its `pool` nearest sites of the share
  * (see Subset in nngp/index.py), with `elsewhere` none at x itself; apart: see choose_apart, 0 for
  * nothing of the kind. */
-CLONED void search_spread(Grid *grid, const double *x, int64_t elsewhere, int64_t n, int64_t k,
-                          int64_t pool, double start, double share, int64_t level, int64_t part,
-                          double apart, int64_t *chosen)
+void search_spread(Grid *grid, const double *x, int64_t elsewhere, int64_t n, int64_t k,
+                   int64_t pool, double start, double share, int64_t level, int64_t part,
+                   double apart, int64_t *chosen)
 {
     Candidate found[ROOM], sorted[ROOM], left[MAX_POOL];
     pool = pool < MAX_POOL ? pool : MAX_POOL;
