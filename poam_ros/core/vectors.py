@@ -39,7 +39,7 @@ class VectorLayer(NamedTuple):
 
 
 def read_layer(path: Path, what: str, column: str = "") -> VectorLayer:
-    """Shapes of a file's first layer.
+    """Shapes of a file's first layer; of KML, whose folders are layers, of all.
 
     Args:
         path: of the file.
@@ -50,20 +50,23 @@ def read_layer(path: Path, what: str, column: str = "") -> VectorLayer:
         InputError: the file cannot be read, or pyogrio is not installed.
     """
     with requires_extra(f"{path}: {what}", "pyogrio"):
-        from pyogrio import raw
+        from pyogrio import list_layers, raw
         from pyogrio.errors import DataLayerError, DataSourceError, GeometryError
     if not path.exists():
         raise InputError(f"{path}: cannot be read (No such file or directory)")
     errors = *UNREADABLE, DataSourceError, DataLayerError, GeometryError, ShapelyError
     try:
         refuse_large_dataset(path)
-        columns = [column] if column else []
-        meta, _, binary, fields = raw.read(path, columns=columns, force_2d=True)
-        geometries = shapely.from_wkb(binary)
+        layers = list_layers(path)[:, 0] if path.suffix.lower() == ".kml" else (None,)
+        features: list[tuple[Any, Any]] = []
+        for name in layers:
+            columns = [column] if column else []
+            meta, _, binary, fields = raw.read(path, layer=name, columns=columns, force_2d=True)
+            named = fields[0] if len(fields) else [""] * len(binary)
+            features += zip(named, shapely.from_wkb(binary), strict=True)
     except errors as error:
         raise InputError(f"{path}: expected polygons ({shown_error(error)})") from None
-    named = fields[0] if len(fields) else [""] * len(geometries)
-    return _layer(zip(named, geometries, strict=True), meta["crs"])
+    return _layer(iter(features), meta["crs"])
 
 
 def geojson_layer(tree: Any, column: str = "") -> VectorLayer:

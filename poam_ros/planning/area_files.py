@@ -7,13 +7,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.geodesy import WGS84, GeoReference, transformed
-from ..core.reading import parse_json, read_whole
+from ..core.reading import parse_json
 from ..core.vectors import MALFORMED, VectorLayer, geojson_layer, read_layer
 
 WORKSPACE, KEEP_OUT = KINDS = "workspace", "keep_out"
@@ -22,7 +21,6 @@ GOAL, HOME = PLACES = "goal", "home"
 Shape = tuple[str, np.ndarray]
 SHAPES = "polygons", "points or lines"
 SIDES = 64  # of the polygon that replaces a circle
-XML_FACTOR = 16  # bytes of memory for each byte of a file
 WAYPOINTS = (16, 17, 18, 19, 82)  # MAV_CMD_NAV_: WAYPOINT, three LOITER, SPLINE_WAYPOINT
 
 
@@ -65,7 +63,7 @@ def _read(
         raise InputError(f"{name}: cannot read {path}: {error.strerror}") from None
     except InputError as error:
         raise InputError(f"{name}: cannot read {path}: {error}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, ElementTree.ParseError):
+    except (json.JSONDecodeError, UnicodeDecodeError):
         raise InputError(f"{name}: cannot read {path}: it is not {called}") from None
     except MALFORMED:
         raise InputError(f"{name}: expected {called} with {SHAPES[shape]} in {path}") from None
@@ -129,45 +127,23 @@ def _waypoints(items: Any) -> Iterator[Any]:
             yield item["params"][4:6]
 
 
-def _parse_xml(path: Path) -> ElementTree.Element:
-    text = read_whole(path, XML_FACTOR)
-    if b"<!" in text.replace(b"<!--", b"").replace(b"<![CDATA[", b""):  # entities may grow
-        raise InputError("expected KML without a document type")
-    return ElementTree.fromstring(text)
-
-
-def _kml(root: ElementTree.Element) -> Iterator[Shape]:
-    """The polygons of all placemarks: one named ``workspace`` is the workspace, all others are
-    keep-outs."""
-    for mark in root.iterfind(".//{*}Placemark"):
-        name = (mark.findtext("{*}name") or "").strip().lower()
-        for polygon in mark.iterfind(".//{*}Polygon"):
-            outer = polygon.findtext("{*}outerBoundaryIs//{*}coordinates")
-            holes = polygon.iterfind("{*}innerBoundaryIs//{*}coordinates")
-            rings = map(_corners, (outer, *(hole.text for hole in holes)))
-            yield from _areas(WORKSPACE if name == WORKSPACE else KEEP_OUT, rings)
-
-
-def _kml_goals(root: ElementTree.Element) -> Iterator[Shape]:
-    """The points and lines of all placemarks; a point named ``home`` is home."""
-    for mark in root.iterfind(".//{*}Placemark"):
-        name = (mark.findtext("{*}name") or "").strip().lower()
-        for shape in (*mark.iterfind(".//{*}Point"), *mark.iterfind(".//{*}LineString")):
-            yield HOME if name == HOME else GOAL, _corners(shape.findtext("{*}coordinates"))
-
-
-def _corners(text: str | None) -> np.ndarray:
-    return np.array([corner.split(",")[:2] for corner in (text or "").split()], dtype=float)
-
-
-def _parse_layer(path: Path) -> VectorLayer:
+def _parse_layer(path: Path, column: str = "kind") -> VectorLayer:
     try:
-        layer = read_layer(path, "places in this format", "kind")
+        layer = read_layer(path, "places in this format", column)
     except InputError as error:  # the caller names the file
         raise InputError(str(error).removeprefix(f"{path}: ")) from None
     if layer.crs is None:
         raise InputError("expected a file with a coordinate system")
     return layer
+
+
+def _parse_kml(path: Path) -> VectorLayer:
+    """A polygon named ``workspace`` is one, and a point named ``home`` is home."""
+    layer = _parse_layer(path, "Name")
+    names = {WORKSPACE: WORKSPACE, HOME: HOME}
+    values = [names.get(value.strip().lower(), "") for value in layer.values]
+    places = [(at, names.get(value.strip().lower(), "")) for at, value in layer.places]
+    return layer._replace(values=values, places=places)
 
 
 def _layer(layer: VectorLayer) -> Iterator[Shape]:
@@ -194,7 +170,7 @@ GIS = (_layer, _layer_goals)
 GEOJSON: Format = ("GeoJSON", lambda path: geojson_layer(parse_json(path), "kind"), GIS, False)
 FORMATS: dict[str, Format] = {
     ".plan": ("a QGroundControl plan", parse_json, (_plan, _plan_goals), True),
-    ".kml": ("KML", _parse_xml, (_kml, _kml_goals), True),
+    ".kml": ("KML", _parse_kml, GIS, True),
     ".gpkg": ("GeoPackage", _parse_layer, GIS, True),
     ".shp": ("a Shapefile", _parse_layer, GIS, True),
 }

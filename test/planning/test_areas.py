@@ -345,7 +345,7 @@ def test_output_of_poam_waypoints_is_read_as_areas(tmp_path, origin, ending):
     outer, keep_out = np.array(OUTER), np.array(RING[:3])
     plan = Plan(
         "lake",
-        [frame.to_degrees((0, 0))],
+        [frame.to_degrees((0, 0)), frame.to_degrees((1, 0))],
         [frame.to_degrees(corner) for corner in outer],
         [[frame.to_degrees(corner) for corner in keep_out]],
     )
@@ -403,6 +403,11 @@ CIRCLE = (
 )
 
 
+KML = "<kml><Document><Placemark>{}</Placemark></Document></kml>"
+#: Entities that grow to a thousand million characters.
+LAUGHS = "<!ENTITY a0 'ha'>" + "".join(f"<!ENTITY a{n + 1} '{f'&a{n};' * 10}'>" for n in range(9))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -410,15 +415,10 @@ CIRCLE = (
         ("a.plan", '{"geoFence": {"polygons": []}}', "expected polygons in"),
         ("a.plan", "QGC WPL 110", "it is not a QGroundControl plan"),
         ("a.plan", CIRCLE.replace("47", "NaN"), "expected a QGroundControl plan with polygons"),
-        ("a.kml", "<kml>", "it is not KML"),
-        ("a.kml", "<kml/>", "expected polygons in"),
-        ("a.kml", "<!DOCTYPE k [<!ENTITY a 'b'>]><kml>&a;</kml>", "without a document type"),
-        (
-            "a.kml",
-            "<kml><Placemark><Polygon><outerBoundaryIs><coordinates>1,x 2,3</coordinates>"
-            "</outerBoundaryIs></Polygon></Placemark></kml>",
-            "expected KML with polygons",
-        ),
+        ("a.kml", "<kml>", "cannot read .*a.kml: expected polygons"),
+        ("a.kml", "<kml/>", "cannot read .*a.kml: expected"),
+        ("a.kml", f"<!DOCTYPE k [{LAUGHS}]><kml>&a9;</kml>", "cannot read .*a.kml: expected"),
+        ("a.kml", KML.format("<Point><coordinates>1,2</coordinates></Point>"), "got none"),
     ],
 )
 def test_wrong_plans_and_kml_are_refused(tmp_path, name, content, words):
