@@ -1,58 +1,62 @@
-"""The meaning of a table's columns, from their names, from options, or from their values."""
+"""The columns of a table: their cells, and what their names and values can mean."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, zip_longest
+
+import numpy as np
 
 from ..core.errors import InputError, shown
-from .cells import SPELLINGS, UNITS, value_with_unit
+from ..core.reading import MemoryMeter
+from .cells import (
+    SPELLINGS,
+    UNITS,
+    Times,
+    is_clock,
+    is_date,
+    is_nothing,
+    numbers,
+    value_with_unit,
+)
 
 #: Ranks of what depths count from, the preferred first.
 SURFACE, UNSAID, TRANSDUCER, KEEL = range(4)
-#: Meanings of columns, and the words that name them: in lower case, without accents and units.
+#: Words that may stand beside the name of a place, and beside that of a depth.
+_PLACE = (
+    "gps gnss wgs84 wgs utm position pos dd decimal coord coordinate e6 e7 1e6 1e7 navigation n s "
+    "e w north south east west point geo geogr geographic geographische ostliche nordliche ostl "
+    "nordl oestl noerdl"
+)
+_DEPTH = (
+    "water sonar sounder echo bottom bed lake river sea corrected total measured below surface "
+    "transducer keel smoothed mean average environment"
+)
+#: Meanings of columns: the words that name them, in lower case, without accents and units; and
+#: those that may stand beside without changing what they mean.
 MEANINGS = {
-    meaning: tuple(names.split())
-    for meaning, names in {
-        "x": "x easting east eastings xcoord utme rechtswert este",
-        "y": "y northing north northings ycoord utmn hochwert norte",
-        "latitude": "latitude lat breite breitengrad latitud latitudine breedtegraad breddegrad "
-        "bredde leveysaste szerokosc",
-        "longitude": "longitude lon lng long lange laenge langengrad longitud longitudine "
-        "lengtegraad lengdegrad lengde pituusaste dlugosc",
-        "z": "z elevation elev bedelevation",
-        "depth": "depth dep sounding tiefe wassertiefe profundidad profondeur diepte djup dybde "
-        "dpt dbs dbt dbk profundidade profondita dybd dyp syvyys glebokosc",
-        "time": "time timestamp datetime zeit zeitstempel utc timeutc hora heure uhrzeit ora tijd "
-        "tid aika czas",
-        "date": "date day fecha datumzeit data datum dato paiva",
-        "altitude": "altitude alt altimeter agl dvlalt",
-        "confidence": "confidence quality valid",
-    }.items()
-}
-#: Words that may stand beside those without changing what they mean.
-OF_PLACES = {
-    "gps", "gnss", "wgs84", "wgs", "utm", "position", "pos", "dd", "decimal", "coord", "coordinate",
-    "e6", "e7", "1e6", "1e7", "navigation", "n", "s", "e", "w", "north", "south", "east", "west",
-    "point", "geo", "geogr", "geographic", "geographische", "ostliche", "nordliche", "ostl",
-    "nordl", "oestl", "noerdl",
-}  # fmt: skip
-OF_DEPTHS = {
-    "water", "sonar", "sounder", "echo", "bottom", "bed", "lake", "river", "sea", "corrected",
-    "total", "measured", "below", "surface", "transducer", "keel", "smoothed", "mean", "average",
-    "environment",
-}  # fmt: skip
-WORDS = {
-    "x": OF_PLACES, "y": OF_PLACES, "latitude": OF_PLACES, "longitude": OF_PLACES,
-    "z": OF_DEPTHS, "depth": OF_DEPTHS,
-    "time": {"gps", "utc", "unix", "date", "stamp", "epoch", "sounding", "local", "log", "system",
-             "ping"},
-    "date": {"gps", "utc", "local", "time", "ping"},
-    "altitude": {"vehicle", "auv", "rov", "dvl", "above", "the", "ground", "bottom", "bed", "sea",
-                 "seabed", "lake", "river", "floor"},
-    "confidence": {"sonar", "depth", "ping", "echo", "percent"},
+    meaning: ({*names.split()}, {*beside.split()})
+    for meaning, names, beside in (
+        ("x", "x easting east eastings xcoord utme rechtswert este", _PLACE),
+        ("y", "y northing north northings ycoord utmn hochwert norte", _PLACE),
+        ("latitude", "latitude lat breite breitengrad latitud latitudine breedtegraad breddegrad "
+         "bredde leveysaste szerokosc", _PLACE),
+        ("longitude", "longitude lon lng long lange laenge langengrad longitud longitudine "
+         "lengtegraad lengdegrad lengde pituusaste dlugosc", _PLACE),
+        ("z", "z elevation elev bedelevation", _DEPTH),
+        ("depth", "depth dep sounding tiefe wassertiefe profundidad profondeur diepte djup dybde "
+         "dpt dbs dbt dbk profundidade profondita dybd dyp syvyys glebokosc", _DEPTH),
+        ("time", "time timestamp datetime zeit zeitstempel utc timeutc hora heure uhrzeit ora tijd "
+         "tid aika czas", "gps utc unix date stamp epoch sounding local log system ping"),
+        ("date", "date day fecha datumzeit data datum dato paiva", "gps utc local time ping"),
+        ("altitude", "altitude alt altimeter agl dvlalt", "vehicle auv rov dvl above the ground "
+         "bottom bed sea seabed lake river floor"),
+        ("confidence", "confidence quality valid", "sonar depth ping echo percent"),
+    )
 }  # fmt: skip
 #: The same joined to a name of a place, as in gpslat, late7.
 _BESIDE = re.compile(r"^(?:gps|utm|position|pos)|(?:e[67]|wgs84|dd|[nsew])$")
@@ -74,101 +78,173 @@ FROM = {"surface": SURFACE, "dbs": SURFACE, "transducer": TRANSDUCER, "dbt": TRA
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
 #: Names of a column that has the unit of depths.
 UNIT_NAMES = ("unit", "units", "depthunit", "depthunits", "uom")
+#: Rows that are kept together; of these the first are a sample of a column: so many in all, and at
+#: least so many that follow each other. What stands between the cells: no text has it.
+CHUNK, SAMPLE, BLOCK, MARK = 2500, 6000, 50, "\0"
+ROW_BYTES = 96  # of memory that the numbers of a row take
+#: Least value (s) of a column of Unix times: 2001. Latitudes times 10,000,000 are less.
+UNIX_TIME = 1e9
+#: A share of the cells or steps that says what a column is.
+MOST = 0.9
+_DECIMAL = re.compile(r",(?=\d)")
+
+
+class Column:
+    """A column of a table.
+
+    Args:
+        name: of the column.
+        parts: cells of ``CHUNK`` rows each, joined, as a list of texts takes many times the memory.
+        unit: as a row of units says it.
+
+    Attributes:
+        name: see above.
+        beside: the text of ``unit``.
+        unit: of its lengths, a key of ``UNITS``; empty where nothing says it.
+        meanings: what its name can mean, of ``MEANINGS``.
+    """
+
+    def __init__(self, name: str, parts: Sequence[str], unit: str = "") -> None:
+        self.name, self.beside, self._parts = name, unit, parts
+        own = unit_of(name) or SPELLINGS.get(unit, "")
+        self.unit = own if own in UNITS else ""
+        self.meanings = meanings_of(name)
+
+    def __iter__(self) -> Iterator[str]:
+        for part in self._parts:
+            yield from part.split(MARK)
+
+    def numbers(self, unit: str | None = "") -> np.ndarray:
+        """The numbers of all rows [N], as of ``cells.numbers``."""
+        every = (numbers(part.split(MARK), unit) for part in self._parts)
+        return np.concatenate([np.zeros(0), *every])
+
+    @cached_property
+    def sample(self) -> list[str]:
+        """Cells of some rows from the whole of the table: the same rows of each column."""
+        count = max(BLOCK, SAMPLE // max(len(self._parts), 1))
+        return [cell.strip() for part in self._parts for cell in part.split(MARK, count)[:count]]
+
+    @cached_property
+    def filled(self) -> list[str]:
+        """Those of the sample that have a value."""
+        return [cell for cell in self.sample if not is_nothing(cell)]
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """The numbers or angles of the sample; NaN where a cell is none."""
+        return numbers(self.sample, None)
+
+    @cached_property
+    def known(self) -> np.ndarray:
+        """The numbers of the sample, without those that are exactly 0."""
+        return self.values[np.isfinite(self.values) & (self.values != 0)]
+
+    @cached_property
+    def clock(self) -> str:
+        """The meaning of a column of times, by its values: ``time``, ``date``, or both; empty: it
+        is none."""
+        cells, finite = self.filled, self.values[np.isfinite(self.values)]
+        if len({*cells}) > 1 and sum(map(is_clock, cells)) > MOST * len(cells):
+            return "time"
+        if cells and sum(map(is_date, cells)) > MOST * len(cells):
+            return "date and time" if ":" in cells[0] else "date"
+        goes_on = len(finite) > MOST * len(self.values) and (np.diff(finite) >= 0).mean() > MOST
+        since = goes_on and (finite.min() > UNIX_TIME or Times(cells).packed)
+        return "time" if since else ""
+
+    @cached_property
+    def is_number(self) -> bool:
+        """Whether these are numbers that vary, and neither are times nor count rows."""
+        steps = np.diff(self.values[np.isfinite(self.values)])
+        if len(self.known) < max(2, 0.02 * len(self.values)) or not np.ptp(self.known):
+            return False
+        counts = len(steps) > 3 and steps.min() >= 1 and steps[0] % 1 == 0
+        return not (self.clock or (counts and (steps == steps[0]).mean() > MOST))
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The names of a table's columns: two for the place, one for the elevation or depth.
+class Table:
+    """A table as it is written.
 
     Attributes:
-        first, second: columns of x, y or latitude, longitude.
-        height: column of elevations or depths.
-        degrees: whether the place is latitude, longitude.
-        down: whether ``height`` is a depth, positive down.
-        time, date: columns of the times; empty if there are none.
-        unit: of ``height``, a key of ``UNITS``; ``unit_said``: the file or an option says so.
-        place_unit: of x and y, a key of ``UNITS``; empty: nothing says it, which means m.
-        altitude: a column of altitudes beside ``height``, which may be a vehicle's; empty without.
-        altitude_unit: of ``altitude``, a key of ``UNITS``.
-        confidence: a column by which readings are left out; empty without one.
-        given: meanings that options named.
-        note: what was chosen, and why, as text.
+        columns: by name, in order. One that is called as another has its number in brackets.
+        description: of the layout, as text.
+        named: whether there is a header; else they are called 1, 2, 3 ...
     """
 
-    first: str
-    second: str
-    height: str
-    degrees: bool
-    down: bool
-    time: str = ""
-    date: str = ""
-    unit: str = "m"
-    place_unit: str = ""
-    unit_said: bool = field(default=False, kw_only=True)
-    altitude: str = ""
-    altitude_unit: str = "m"
-    confidence: str = ""
-    given: tuple[str, ...] = ()
-    note: str = ""
-
-    @property
-    def numbers(self) -> list[tuple[str, str]]:
-        """The columns of numbers, with units: of the place, the height, altitude and confidence if
-        there are any."""
-        every = (self.first, ""), (self.second, ""), (self.height, self.unit)
-        more = (self.altitude, self.altitude_unit), (self.confidence, "")
-        return [each for each in (*every, *more) if each[0]]
-
-    @property
-    def meanings(self) -> dict[str, str]:
-        """The columns of place and height by meaning."""
-        place = dict(zip(PLACES[self.degrees], (self.first, self.second), strict=True))
-        return {**place, HEIGHTS[self.down]: self.height}
-
-    @property
-    def description(self) -> str:
-        """The columns with their meanings and unit, as text."""
-        unit = self.place_unit
-        if not unit:
-            own = self.unit if self.unit_said else "ft"
-            unit = f"m, as nothing says otherwise: --units {own},ft"
-        place = f"x = {self.first}, y = {self.second} ({unit})"
-        if self.degrees:
-            place = f"latitude = {self.first}, longitude = {self.second}"
-        height = f"{'depth' if self.down else 'elevation'} = {self.height}"
-        if self.altitude:
-            height = f"ground = {self.height} {'+' if self.down else '-'} {self.altitude}"
-        when = f", time = {' '.join(filter(None, (self.date, self.time)))}" if self.time else ""
-        return f"{place}, {height} ({self.unit}){when}{self.note}"
-
-
-@dataclass(frozen=True)
-class Names:
-    """The columns of a table by what their names can mean.
-
-    Attributes:
-        header: names of the columns.
-        found: the columns of each meaning of ``MEANINGS``; where an option names one, that alone.
-        units: of each column's lengths, by name; empty where nothing says it.
-        given: names by meaning, as options say.
-    """
-
-    header: tuple[str, ...]
-    found: Mapping[str, Sequence[str]]
-    units: Mapping[str, str]
-    given: Mapping[str, str]
+    columns: Mapping[str, Column]
+    description: str
+    named: bool = True
 
     @classmethod
     def of(
-        cls, header: Sequence[str], given: Mapping[str, str], where: str, units: Sequence[str] = ()
-    ) -> Names:
-        """Find the meanings of a header.
+        cls, header: Sequence[str], rows: Iterable[Sequence[str]], description: str,
+        where: str = "", units: Sequence[str] = (), comma: bool = False,
+    ) -> Table:  # fmt: skip
+        """A table of rows, of which a missing cell is empty.
 
         Args:
-            header: the names of the columns.
-            given: names by meaning; they take precedence over what is found.
+            header: names of the columns; 1, 2, 3 ... if it has none.
+            rows: as texts.
+            description: of the layout.
             where: start of error messages.
             units: of each column, from a row of units; empty without one.
+            comma: whether numbers have a decimal comma.
+
+        Raises:
+            InputError: it takes too much memory.
+        """
+        rows, memory = iter(rows), MemoryMeter(f"{where}: its content")
+        parts, width = [list[str]() for _ in header], len(header)
+        while chunk := [row[:width] for row in islice(rows, CHUNK)]:
+            memory.add(ROW_BYTES * len(chunk))
+            columns = [*zip_longest(*chunk, fillvalue="")]
+            columns += [("",) * len(chunk)] * (width - len(columns))
+            for part, cells in zip(parts, columns, strict=True):
+                text = MARK.join(cells)
+                if text.count(MARK) >= len(cells):  # JSON may have it
+                    text = MARK.join(cell.replace(MARK, " ") for cell in cells)
+                part.append(_DECIMAL.sub(".", text) if comma else text)
+                memory.add(len(text))
+        found = dict[str, Column]()
+        for i, (name, part, unit) in enumerate(zip_longest(header, parts, units[:width])):
+            own = f"{name} ({i + 1})" if name in found else name
+            found[own] = Column(own, part, unit or "")
+        plain = [str(i + 1) for i in range(width)]
+        return cls(found, description, not header or [*header] != plain)
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[str, str]], description: str, where: str) -> Table:
+        """A table of rows of texts by the names of their columns; else as ``of``."""
+        header = dict.fromkeys(name for row in rows for name in row)
+        cells = ([row.get(name, "") for name in header] for row in rows)
+        return cls.of(tuple(header), cells, description, where)
+
+    @property
+    def header(self) -> str:
+        """The names, as text."""
+        return shown(",".join(self.columns), 120)
+
+    @cached_property
+    def times(self) -> dict[str, Column]:
+        """Columns of dates and times by meaning, as their values say."""
+        found = dict[str, Column]()
+        for each in self.columns.values():
+            found.setdefault(each.clock, each)
+        both, date, time = (found.get(each) for each in ("date and time", "date", "time"))
+        if both or not (date and time):
+            only = both or time or date
+            return {"time": only} if only else {}
+        return {"date": date, "time": time}
+
+    def meaning(self, given: Mapping[str, str], where: str) -> dict[str, list[Column]]:
+        """The columns that can have each meaning of ``MEANINGS``, by their names; where an option
+        names one, that alone.
+
+        Args:
+            given: names by meaning, as options say.
+            where: start of error messages.
 
         Raises:
             InputError: an option names no column, or no meaning.
@@ -178,43 +254,22 @@ class Names:
                 raise InputError(
                     f"--columns: expected meanings {', '.join(MEANINGS)}, got '{shown(meaning)}'"
                 )
-            if name not in header:
-                raise InputError(f"{where}: --columns: expected a column '{name}', got "
-                                 f"{shown(','.join(header), 120)}")  # fmt: skip
-        free = {name: _meanings(name) for name in header if name not in given.values()}
-        found = {meaning: [name for name, its in free.items() if meaning in its]
+            if name not in self.columns:
+                raise InputError(
+                    f"{where}: --columns: expected a column '{name}', got {self.header}"
+                )
+        free = [each for name, each in self.columns.items() if name not in given.values()]
+        found = {meaning: [each for each in free if meaning in each.meanings]
                  for meaning in MEANINGS}  # fmt: skip
-        found |= {meaning: [name] for meaning, name in given.items()}
+        found |= {meaning: [self.columns[name]] for meaning, name in given.items()}
         for kinds in (PLACES, (("z",), ("depth",))):  # a kind that is given goes before the others
             said = [kind for kind in kinds if {*kind} & {*given}]
             for meaning in {m for kind in kinds for m in kind if said and kind != said[0]}:
                 found[meaning] = []
-        beside = dict(zip(header, (SPELLINGS.get(unit, "") for unit in units), strict=False))
-        own = {name: unit_of(name) or beside.get(name, "") for name in header}
-        own = {name: unit if unit in UNITS else "" for name, unit in own.items()}
-        return cls(tuple(header), found, own, given)
-
-    @property
-    def plain(self) -> bool:
-        """Whether the table has no header: columns are called 1, 2, 3 ..."""
-        return all(name == str(i + 1) for i, name in enumerate(self.header))
-
-    @property
-    def places(self) -> list[tuple[str, str, bool]]:
-        """Pairs of columns that may be the place, and whether they are degrees."""
-        pairs = [(self.found[a][:1], self.found[b][:1], a == "latitude") for a, b in PLACES]
-        return [(a[0], b[0], degrees) for a, b, degrees in pairs if a and b]
-
-    @property
-    def heights(self) -> list[tuple[str, bool]]:
-        """Columns that may be the elevation or depth, and whether they are depths; those that count
-        from the surface first."""
-        return [(name, False) for name in self.found["z"]] + [
-            (name, True) for name in sorted(self.found["depth"], key=counts_from)
-        ]
+        return found
 
 
-def _meanings(name: str) -> list[str]:
+def meanings_of(name: str) -> list[str]:
     """What a column's name can mean, of ``MEANINGS``; of that of a field, as in GPS.lat, if nothing
     else: what the field's can."""
     words, plain = words_of(name), plain_column_name(name)
@@ -223,19 +278,18 @@ def _meanings(name: str) -> list[str]:
     if plain in VEHICLE_DEPTHS:
         return ["depth"]
     found = []
-    for meaning, names in MEANINGS.items():
-        beside = WORDS[meaning]
+    for meaning, (names, beside) in MEANINGS.items():
         joined = {"".join([word for word in words if word not in beside] or words), plain}
-        if beside is OF_PLACES:
+        if meaning in PLACES[0] + PLACES[1]:
             joined |= {_BESIDE.sub("", text) for text in joined if len(text) > 3}
         elif meaning not in ("date", "confidence"):  # as in waterdepth, gpstime
             joined |= {n for n in names for w in beside if {w + n, n + w} & joined}
-        if joined & {*names}:
+        if joined & names:
             found.append(meaning)
     if {"gps", "gnss"} & {*words} and "altitude" in found:
         found.remove("altitude")  # an antenna's
     if not found and "." in name.strip("."):
-        return _meanings(name.rpartition(".")[2])
+        return meanings_of(name.rpartition(".")[2])
     return [meaning for meaning in found if meaning != "date" or "time" not in found]
 
 
@@ -277,31 +331,26 @@ def unit_of(name: str) -> str:
     return next((SPELLINGS[part] for part in reversed(parts) if SPELLINGS.get(part) in UNITS), "")
 
 
-def unit_in_column(
-    header: Sequence[str], rows: Sequence[Sequence[str]], height: str, where: str
-) -> str:
-    """The unit of depths where a column of its own names it in every row, or each value has it
-    beside it; empty without one.
+def unit_beside(table: Table, height: Column, where: str) -> str:
+    """The unit of depths where each value has it beside it, or a column of its own names it in
+    every row; empty without one.
 
     Raises:
         InputError: there are several, or another one than the header of ``height`` says.
     """
-    name, its = height, list(header).index(height)
-    beside = [value_with_unit(row[its]) for row in rows if its < len(row) and row[its].strip()]
-    found = {each[1] if each else "" for each in beside}
+    column, found = height, {(value_with_unit(c) or ("", ""))[1] for c in height.sample if c}
     if "" in found or not found:
-        plain = {plain_column_name(each): each for each in reversed(header)}
-        name = next((plain[each] for each in UNIT_NAMES if each in plain), "")
-        if not name:
+        plain = {plain_column_name(name): each for name, each in table.columns.items()}
+        if not (named := [plain[name] for name in UNIT_NAMES if name in plain]):
             return ""
-        at = list(header).index(name)
-        found = {SPELLINGS.get(row[at].strip().lower(), "") for row in rows if at < len(row)}
+        column = named[0]
+        found = {SPELLINGS.get(cell.lower(), "") for cell in column.sample}
     if not found or not found <= {*UNITS}:
         return ""
-    own = unit_of(height)
-    if len(found | {own or next(iter(found))}) > 1:
+    own = unit_of(height.name)
+    if len(found | {own or min(found)}) > 1:
         raise InputError(
-            f"{where}: column {shown(name)} has {' and '.join(sorted(found))} for depths"
+            f"{where}: column {shown(column.name)} has {' and '.join(sorted(found))} for depths"
             + (f" in {own} by their header" if own else "")
             + "; write all of them in one unit"
         )

@@ -14,9 +14,9 @@ from ..core.reading import TEXT_FACTOR, refuse_larger
 from ..frontend.pings import MAX_LEVEL
 from ..mapping.soundings import DATES
 from .cells import NO_READING as WRITTEN
-from .cells import UNITS, Dialect, Times, is_clock, is_date, number, sniff
-from .columns import plain_column_name, unit_of, words_of
-from .questions import Sample
+from .cells import UNITS, Times, is_clock, is_date
+from .columns import Column, Table, plain_column_name, words_of
+from .tables import read_text
 
 log = logging.getLogger(__name__)
 
@@ -69,26 +69,24 @@ class WaterLevels:
         expected = f"{path}: expected rows of time and level (m)"
         try:
             refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
-            dialect, head = sniff(path)
-            rows = list(dialect.rows())
+            table = read_text(path)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"{path}: cannot be read ({reason})") from None
-        if not head:
+        every = [*table.columns.values()]
+        if not every[0].sample:
             raise InputError(f"{expected}, got none")
-        unknown = InputError(f"{expected}, got {shown(','.join(head[0]))}")
-        sample, header = Sample.of(dialect, head), list(dialect.header)
-        when = [header.index(name) for name in reversed(list(sample.times.values()))] or [0]
-        others = [i for i, name in enumerate(header)
-                  if i not in when and np.isfinite(sample.values[name]).mean() > 0.5]  # fmt: skip
+        unknown = InputError(f"{expected}, got {shown(','.join(e.sample[0] for e in every))}")
+        when = [*table.times.values()] or every[:1]
+        others = [each for each in every
+                  if each not in when and np.isfinite(each.values).mean() > 0.5]  # fmt: skip
         if not others:
             raise unknown
-        texts = [" ".join(row[i] for i in when if i < len(row)) for row in rows]
+        texts = [*map(" ".join, zip(*when, strict=True))]
         stamp_ns, timed = Times(texts).decided(str(path)).stamps(texts)
-        stamp_ns -= _zone(dialect, rows, expected)
-        column, scale = _column(dialect, others, expected)
-        cells = (row[column] if column < len(row) else "" for row in rows)
-        level = scale * np.array([number(cell, dialect.comma) for cell in cells])
+        stamp_ns -= _zone(table, expected)
+        column, scale = _column(table, others, expected)
+        level = scale * column.numbers()
         kept = timed & np.isfinite(level) & (np.abs(level) <= MAX_LEVEL)
         if not kept.any():
             raise unknown
@@ -132,24 +130,22 @@ class WaterLevels:
         return f"{number} in {self.path.name}, {low:g} to {high:g} m{times}"
 
 
-def _column(dialect: Dialect, others: list[int], expected: str) -> tuple[int, float]:
+def _column(table: Table, others: list[Column], expected: str) -> tuple[Column, float]:
     """The column of levels, and m per its unit. ``others``: columns of numbers."""
-    header = dialect.header if dialect.named else ("",) * len(dialect.header)
-    named = [i for i in others if {*words_of(header[i]), plain_column_name(header[i])} & NAMES]
+    named = [each for each in others if table.named
+             and {*words_of(each.name), plain_column_name(each.name)} & NAMES]  # fmt: skip
     if len(found := named or others) > 1:
-        names = ", ".join(header[i] or str(i + 1) for i in found)
+        names = ", ".join(each.name for each in found)
         raise InputError(f"{expected}, got several columns: {shown(names)}; name one of them level")
     (column,) = found
-    unit = unit_of(header[column]) or (dialect.units[column : column + 1] or ("",))[0]
-    return column, UNITS.get("ft" if USGS in words_of(header[column]) else unit, 1.0)
+    return column, UNITS["ft" if USGS in words_of(column.name) else column.unit or "m"]
 
 
-def _zone(dialect: Dialect, rows: list[list[str]], expected: str) -> int:
+def _zone(table: Table, expected: str) -> int:
     """What the times of a file of the USGS are ahead of UTC, in ns; 0 for other files."""
-    if ZONE_COLUMN not in dialect.header:
+    if ZONE_COLUMN not in table.columns:
         return 0
-    at = dialect.header.index(ZONE_COLUMN)
-    named = {row[at].strip() for row in rows if at < len(row)} & set(ZONES)
+    named = {cell.strip() for cell in table.columns[ZONE_COLUMN]} & set(ZONES)
     if len(named) != 1:
         raise InputError(f"{expected} in one zone of {', '.join(ZONES)}, got {', '.join(named)}")
     return ZONES[named.pop()] * 3600 * SECOND

@@ -19,9 +19,10 @@ from ..core.errors import InputError, quantity, requires_extra
 from ..core.geodesy import rough_metres
 from ..core.reading import MemoryMeter, read_whole
 from .cells import UNITS
+from .columns import Table
 from .options import Answer, ReadOptions, Unclear
 from .raw import RawSoundings, nothing_found
-from .tables import of_rows
+from .tables import soundings
 from .track import DAY, over_midnight
 
 #: Kinds of sentences with positions and with depths; ZDA has a date, as has RMC.
@@ -109,10 +110,8 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         + f", positions {receivers}, {'times UTC' if timed else 'no times'}"
         + " of day without a date" * (timed and not dated)
     )
-    found = of_rows(
-        path, replace(options, columns=columns), ("time", "latitude", "longitude", *names),
-        [row for _, row in rows], kind, refused=refused,
-    )  # fmt: skip
+    table = Table.of(("time", "latitude", "longitude", *names), [row for _, row in rows], kind)
+    found = soundings(path, replace(options, columns=columns), table, refused=refused)
     chosen = found.columns["depth"]
     others = sum(name[:2] != chosen[:2] for _, name, _ in depths)
     offset = sum(name != chosen and name[:5] == chosen[:5] for _, name, _ in depths)

@@ -21,20 +21,24 @@ from ..core.files import UNREADABLE
 from ..core.geodesy import WGS84, transformed
 from ..core.reading import LONGEST_LINE, MemoryMeter, refuse_large_dataset
 from .cells import value_with_unit
-from .columns import MEANINGS, Names
+from .columns import MEANINGS, Table, meanings_of
 from .options import ReadOptions
 from .raw import RawSoundings
-from .tables import of_rows
+from .tables import soundings
 
 #: Endings of files of points. (A GeoPackage has its signature at byte 68.)
 FEATURE_FILES = (".geojson", ".gpkg", ".shp", ".fgb", ".kml")
 #: Attributes that repeat what a point's geometry says.
-PLACE_NAMES = {name for m in ("x", "y", "latitude", "longitude") for name in MEANINGS[m]}
+PLACE_NAMES = {name for m in ("x", "y", "latitude", "longitude") for name in MEANINGS[m][0]}
 #: Bytes in which properties of a whole collection stand, and one of them.
 HEAD = 65_536
 _UNIT = re.compile(rb'"depth_?units?"\s*:\s*"(\w+)"', re.IGNORECASE)
 #: Points of GPX; and the height of the antenna, which is no depth unless a person says so.
 POINTS, ANTENNA = ("trkpt", "rtept", "wpt"), "ele"
+#: Elements of GPX whose words may have the depth, and how: Depth: 12.4 m.
+IN_WORDS = ("cmt", "desc", "name")
+_UNITS = r"(?:m|ft|met(?:er|re)s?|feet|fathoms?)"
+_DEPTH = re.compile(rf"\bdepth\W{{1,3}}(\d+(?:[.,]\d+)?(?:\s*{_UNITS})?)\b", re.IGNORECASE)
 #: Bytes of memory that a point of GPX takes, and a value of a log.
 POINT_BYTES, VALUE_BYTES = 600, 300
 
@@ -124,7 +128,7 @@ def _features(
     rows = list(map(list, zip(*texts, strict=True)))
     kind = f"points of {path.suffix[1:] or 'a GIS'}"
     system = "" if degrees or crs is None else str(meta["crs"])
-    return of_rows(path, options, tuple(columns), rows, kind, system)
+    return soundings(path, options, Table.of(tuple(columns), rows, kind, str(path)), system)
 
 
 def _text(cell: Any) -> str:
@@ -152,11 +156,11 @@ def read_gpx(path: Path, options: ReadOptions) -> RawSoundings:
         if isinstance(error, InputError) or not points:
             raise InputError(f"{path}: expected GPX ({error})") from None
         torn = f", read up to a tear ({error})"
-    named = {*options.columns.values()}
-    header = {name: None for point in points for name in point if name != ANTENNA or name in named}
-    rows = [[point.get(name, "") for name in header] for point in points]
+    if ANTENNA not in options.columns.values():
+        for point in points:
+            point.pop(ANTENNA, "")
     kind = f"GPX, {quantity(len(points), 'point')}{torn}"
-    return of_rows(path, options, tuple(header), rows, kind)
+    return soundings(path, options, Table.of_rows(points, kind, str(path)))
 
 
 def _read_points(path: Path, points: list[dict[str, str]]) -> None:
@@ -175,6 +179,9 @@ def _read_points(path: Path, points: list[dict[str, str]]) -> None:
                 unit = each.get("unit", each.get("uom", ""))
                 if each is not element and (text := (each.text or "").strip()):
                     texts[each.tag.rpartition("}")[2]] = f"{text} {unit}".strip()
+            for name in IN_WORDS:
+                if "depth" not in texts and (found := _DEPTH.search(texts.get(name, ""))):
+                    texts["depth"] = found[1].replace(",", ".")
             points.append(texts)
         element.clear()
 
@@ -199,9 +206,9 @@ def read_signalk(path: Path, options: ReadOptions) -> RawSoundings:
             for source, full, time, value in values(file, refused):
                 heard[full] += 1
                 if heard[full] == 1:
-                    found = Names.of((full,), {}, "").found
-                    if any(found[each] for each in ("latitude", "longitude", "depth")):
-                        of_depth[full] = bool(found["depth"])
+                    found = {*meanings_of(full)}
+                    if found & {"latitude", "longitude", "depth"}:
+                        of_depth[full] = "depth" in found
                 if full in of_depth:
                     memory.add(VALUE_BYTES)
                     sources.setdefault(full, Counter())[source] += 1
@@ -219,7 +226,8 @@ def read_signalk(path: Path, options: ReadOptions) -> RawSoundings:
     rows = [[time, *(row.get(key, "") for key in columns)] for time, row in sorted(table.items())]
     there = ", ".join(f"{count} {name[:40]}" for name, count in heard.most_common(12))
     kind = f"a row per value: {there or 'none'}"
-    return of_rows(path, options, ("time", *columns.values()), rows, kind, refused=refused)
+    whole = Table.of(("time", *columns.values()), rows, kind, str(path))
+    return soundings(path, options, whole, refused=refused)
 
 
 def _parts(source: str, name: str, time: str, value: Any) -> Iterator[Value]:

@@ -8,8 +8,7 @@ says more; else it is asked.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -18,15 +17,13 @@ from ..core.errors import shown
 from ..core.geodesy import rough_metres
 from ..frontend.pings import EQUAL, FACTOR, OFFSET, UNKNOWN, at_times, compare
 from ..frontend.pings import SHARE as ALIKE
-from .cells import UNITS, Dialect, Times, angle, cell_of, is_clock, is_date, is_nothing, number
-from .columns import KEEL, TRANSDUCER, Names, counts_from, northern, words_of
+from .cells import UNITS
+from .columns import KEEL, PLACES, TRANSDUCER, Column, Table, counts_from, northern, words_of
 from .look import place_words, untold
 from .options import Answer, Unclear
 
 #: Digits after the point of degrees that place soundings: 11 m; and the longest survey in degrees.
 FINE, WIDE = 4, 5.0
-#: Least value (s) of a column of Unix times: 2001. Latitudes times 10,000,000 are less.
-UNIX_TIME = 1e9
 #: Columns that may be the depth are named up to this number; none has larger values.
 NAMED, DEEPEST = 3, 12_000.0
 #: Columns of numbers that only a grid has.
@@ -127,208 +124,126 @@ def _better(one: Candidate, other: Candidate) -> tuple[Candidate, str] | None:
     return None
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Rows of a table.
-
-    Attributes:
-        values: of each column, by name [N]; NaN where a cell is no number.
-        decimals: largest number of decimals of each.
-        times: columns of times and dates by meaning, as their values say.
-        clocks: all columns of times and dates.
-    """
-
-    values: Mapping[str, np.ndarray]
-    decimals: Mapping[str, int]
-    times: Mapping[str, str] = field(default_factory=dict)
-    clocks: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, dialect: Dialect, rows: Sequence[Sequence[str]]) -> Sample:
-        """The values of rows, by column."""
-        found, values, decimals = list[tuple[str, str]](), dict[str, np.ndarray](), dict[str, int]()
-        comma, mark = dialect.comma, "." if dialect.comma else ","
-        for i, name in enumerate(dialect.header):
-            texts = [cell_of(row, i).strip() for row in rows]
-            known = [text for text in texts if not is_nothing(text)]
-            after = (text.replace(",", mark).partition(".")[2] for text in texts)
-            decimals[name] = max(map(len, after), default=0)
-            values[name] = np.array([_value(text, comma) for text in texts])
-            most = 0.9 * len(known)
-            if known and len({*known}) > 1 and sum(map(is_clock, known)) > most:
-                found.append(("time", name))
-            elif known and sum(map(is_date, known)) > most:
-                found.append(("date and time" if ":" in known[0] else "date", name))
-            elif known and _goes_on(values[name]) and (
-                np.nanmin(values[name]) > UNIX_TIME or Times(known).packed
-            ):  # fmt: skip
-                found.append(("time", name))
-        times = dict[str, str]()
-        for meaning, name in found:
-            times.setdefault(meaning, name)
-        if "date and time" in times:
-            times = {"time": times["date and time"]}
-        elif "date" in times and "time" not in times:
-            times["time"] = times.pop("date")
-        return cls(values, decimals, times, frozenset(name for _, name in found))
-
-    def known(self, name: str) -> np.ndarray:
-        """The numbers of a column, without those that are exactly 0."""
-        values = self.values[name]
-        return values[np.isfinite(values) & (values != 0)]
-
-    @property
-    def numbers(self) -> list[str]:
-        """The columns of numbers that vary and neither are times nor count rows."""
-        kept = []
-        for name, values in self.values.items():
-            known, steps = self.known(name), np.diff(values[np.isfinite(values)])
-            counts = len(steps) > 3 and steps[0] >= 1 and np.ptp(steps) == 0 == steps[0] % 1
-            varies = len(known) >= max(2, 0.02 * len(values)) and np.ptp(known) > 0
-            if varies and not counts and name not in self.clocks:
-                kept.append(name)
-        return kept
-
-    def pairs(self, names: Names) -> list[dict[str, str]]:
-        """Pairs of columns that may be the place: the first two that look like degrees, in the
-        order that their names say, or in either; or else two in m: of UTM, or that are called so,
-        or of a table without a header the first two."""
-        other = {name for m in ("z", "depth", "confidence") for name in names.found[m]}
-        free = [name for name in self.numbers if name not in other]
-        fine = [
-            name for name in free
-            if self.decimals[name] >= FINE and np.abs(self.known(name)).max() <= 180
-            and np.ptp(self.known(name)) < WIDE
-        ]  # fmt: skip
-        if len(fine) >= 2:
-            said = names.found["latitude"], names.found["longitude"]
-            both = [
-                pair for pair in (fine[:2], fine[1::-1])
-                if all(not its or one in its for one, its in zip(pair, said, strict=True))
-            ]  # fmt: skip
-            both = [[a, b] for a, b in both if northern(a) > northern(b)] or both
-            return [{"latitude": a, "longitude": b} for a, b in both
-                    if np.abs(self.known(a)).max() <= 90]  # fmt: skip
-        flat = [name for name in free if name not in fine]
-
-        def within(name: str, ends: tuple[float, float]) -> bool:
-            return ends[0] <= self.known(name).min() and self.known(name).max() <= ends[1]
-
-        for a, b in pairwise(flat):
-            if within(a, UTM[0]) and within(b, UTM[1]):
-                return [{"x": a, "y": b}]
-        wide = len(flat) >= 2 and min(np.ptp(self.known(name)) for name in flat[:2]) > 10
-        called = wide and northern(flat[0]) != northern(flat[1])
-        if called or (names.plain and (wide or len(flat) == len(self.values) == 3)
-                      and len(flat) < GRID):  # fmt: skip
-            return [{"x": flat[0], "y": flat[1]}]
-        return []
-
-    def unlike_depths(self, name: str, place: Sequence[str]) -> tuple[bool, float]:
-        """What speaks against a column of depths: values of both signs, and how badly the columns
-        of ``place`` tell it."""
-        below = float((self.known(name) < 0).mean())
-        if len(place) < 2:
-            return 0.02 < below < 0.98, 1.0
-        xy = np.column_stack([self.values[each] for each in place])
-        return 0.02 < below < 0.98, untold(xy, self.values[name])
-
-    def place_of(self, pair: Mapping[str, str]) -> str:
-        """Where columns of latitude and longitude lie, in words; empty for others."""
-        if "latitude" not in pair:
-            return ""
-        north, east = (float(np.median(self.known(pair[m]))) for m in ("latitude", "longitude"))
-        return place_words(north, east)
-
-
-def _value(cell: str, comma: bool) -> float:
-    """The number or the angle in a cell; NaN without one."""
-    if is_nothing(cell):
-        return np.nan
-    found = angle(cell, comma)
-    return number(cell, comma) if found != found else found
-
-
-def _goes_on(values: np.ndarray) -> bool:
-    """Whether nearly all values [N] are numbers that do not fall."""
-    known = values[np.isfinite(values)]
-    rises = np.diff(known) >= 0
-    return len(known) > 0.9 * len(values) and bool(rises.sum() > 0.9 * len(rises))
-
-
 def chosen(
-    names: Names, sample: Sample, where: str
-) -> tuple[tuple[str, str, bool], tuple[str, bool], str]:
-    """Columns of ``names.places`` and of ``names.heights``, and what was chosen, as text.
+    table: Table, found: Mapping[str, Sequence[Column]], given: Mapping[str, str], where: str
+) -> tuple[dict[str, str], str]:
+    """The names of the columns x, y or latitude, longitude, and then z or depth, by meaning; and
+    what was chosen, as text.
+
+    Args:
+        table: its columns.
+        found: those of each meaning, by their names.
+        given: names by meaning, as options say.
+        where: start of the question.
 
     Raises:
         Unclear: names and values leave open which are the place, or the depth.
     """
-    if not names.places or not names.heights:
-        raise _missing(names, sample, where)
-    place, of_place = _one_place(names.places, sample, where)
-    height, of_height = _one_height(names, sample, where)
-    return place, height, of_place + of_height
+    places = [{a: found[a][0].name, b: found[b][0].name}
+              for a, b in PLACES if found[a] and found[b]]  # fmt: skip
+    if not places or not (found["z"] or found["depth"]):
+        raise _missing(table, found, given, places, where)
+    place, of_place = _one_place(table, places, where)
+    height, of_height = _one_height(found, where)
+    return place | height, of_place + of_height
 
 
-def _missing(names: Names, sample: Sample, where: str) -> Unclear:
+def _missing(
+    table: Table, found: Mapping[str, Sequence[Column]], given: Mapping[str, str],
+    places: list[dict[str, str]], where: str,
+) -> Unclear:  # fmt: skip
     """The question which columns are the place, and which is the depth."""
-    asked, pairs, heights = list[str](), [dict[str, str]()], [dict[str, str]()]
-    place = list(names.places[0][:2]) if names.places else []
-    if not names.places:
-        pairs = sample.pairs(names)
-        place = list(pairs[0].values()) if pairs else []
+    asked, free = list[str](), [each for each in table.columns.values() if each.is_number]
+    pairs, heights, order = [dict[str, str]()], [dict[str, str]()], 1
+    if not places:
+        other = [each for m in ("z", "depth", "confidence") for each in found[m]]
+        places = pairs = _pairs(table, found, [each for each in free if each not in other])
         asked.append("which columns are latitude and longitude, or x and y?")
-        known = {name: values[np.isfinite(values)] for name, values in sample.values.items()}
-        empty = [name for name, values in known.items() if len(values) and not values.any()]
+        empty = [name for name, each in table.columns.items()
+                 if not len(each.known) and (each.values == 0).any()]  # fmt: skip
         if not pairs and len(empty) > 1:
             asked.append(f"({', '.join(empty)} are 0 everywhere, as without a fix)")
         elif not pairs:
             asked.append("(no column looks like a position)")
-    if not names.heights:
-        taken = {*place} | {
-            name for meaning, found in names.found.items() for name in found
-            if names.given or meaning not in ("altitude", "date")
-        }  # fmt: skip
-        depths = [name for name in sample.numbers if name not in taken
-                  and not {*words_of(name)} & NO_DEPTHS
-                  and np.abs(sample.known(name)).max() < DEEPEST]  # fmt: skip
-        depths.sort(key=lambda name: sample.unlike_depths(name, place))
-        asked.append(
-            "which column is the depth? candidates: " + (shown(", ".join(depths), 120) or "none")
-        )
-        up = [(sample.known(name) > 0).mean() <= 0.5 for name in depths[:NAMED]]
-        heights = [{"z" if its else "depth": n} for its, n in zip(up, depths, strict=False)]
-        if names.plain and (up[:1] == [True] or len(names.header) == 3):
-            pairs = pairs[::-1]  # longitude, latitude, elevation, as in files of x y z
+    if not (found["z"] or found["depth"]):
+        place = [table.columns[name] for name in (places or [{}])[0].values()]
+        named = [m for m in found if given or m not in ("altitude", "date")]
+        taken = [*place, *(each for m in named for each in found[m])]
+        depths = [
+            each for each in free if each not in taken and not {*words_of(each.name)} & NO_DEPTHS
+            and np.abs(each.known).max() < DEEPEST
+        ]  # fmt: skip
+        depths.sort(key=lambda each: _unlike_depths(each, place))
+        names = shown(", ".join(each.name for each in depths), 120)
+        asked.append(f"which column is the depth? candidates: {names or 'none'}")
+        heights = [{"depth" if (each.known > 0).mean() > 0.5 else "z": each.name}
+                   for each in depths[:NAMED]]  # fmt: skip
+        if not table.named and ("z" in (heights or [{}])[0] or len(table.columns) == 3):
+            order = -1  # longitude, latitude, elevation, as in files of x y z
+    further = {} if table.named else {m: each.name for m, each in table.times.items()}
     # The likeliest of each first, then what differs from them in one.
-    both = [
-        (i + j, pair, height) for i, pair in enumerate(pairs) for j, height in enumerate(heights)
-    ]
-    answers = [
-        Answer(
-            "if "
-            + " and ".join(f"{m} is {n}" for m, n in {**pair, **height}.items())
-            + sample.place_of(pair),
-            {"columns": {**pair, **height, **(sample.times if names.plain else {})}},
-        )
-        for _, pair, height in sorted(both, key=lambda each: each[0])
-    ]
+    both = sorted(product(enumerate(pairs[::order]), enumerate(heights)),
+                  key=lambda each: each[0][0] + each[1][0])  # fmt: skip
+    answers = []
+    for (_, pair), (_, height) in both:
+        when = f"if {' and '.join(f'{m} is {name}' for m, name in (pair | height).items())}"
+        if "latitude" in pair:
+            when += place_words(*(float(np.median(table.columns[n].known)) for n in pair.values()))
+        answers.append(Answer(when, {"columns": pair | height | further}))
     return Unclear(
-        f"{where}: expected columns latitude, longitude, depth or x, y, z, got "
-        f"{shown(','.join(names.header), 120)}: {' '.join(asked)}", answers,
-        guess=names.plain and len(heights) == 1, most=3,
+        f"{where}: expected columns latitude, longitude, depth or x, y, z, got {table.header}: "
+        f"{' '.join(asked)}", answers, guess=not table.named and len(heights) == 1, most=3,
     )  # fmt: skip
 
 
+def _pairs(
+    table: Table, found: Mapping[str, Sequence[Column]], free: Sequence[Column]
+) -> list[dict[str, str]]:
+    """Pairs of ``free`` columns that may be the place, by meaning: the first two that look like
+    degrees, in the order that their names say, or in either; or else two in m: of UTM, or that are
+    called so, or of a table without a header the first two."""
+    fine = [each for each in free if max(len(c.partition(".")[2]) for c in each.sample) >= FINE
+            and np.abs(each.known).max() <= 180 and np.ptp(each.known) < WIDE]  # fmt: skip
+    if len(fine) >= 2:
+        both = [
+            pair for pair in (fine[:2], fine[1::-1])
+            if all(not found[m] or each in found[m]
+                   for m, each in zip(PLACES[True], pair, strict=True))
+        ]  # fmt: skip
+        both = [[a, b] for a, b in both if northern(a.name) > northern(b.name)] or both
+        return [{"latitude": a.name, "longitude": b.name} for a, b in both
+                if np.abs(a.known).max() <= 90]  # fmt: skip
+    flat = [each for each in free if each not in fine]
+    ends = [(float(each.known.min()), float(each.known.max())) for each in flat]
+    inside = [[low <= a and b <= high for a, b in ends] for low, high in UTM]
+    for at, (a, b) in enumerate(pairwise(flat)):
+        if inside[0][at] and inside[1][at + 1]:
+            return [{"x": a.name, "y": b.name}]
+    wide = len(flat) >= 2 and min(b - a for a, b in ends[:2]) > 10
+    called = wide and northern(flat[0].name) != northern(flat[1].name)
+    plain = not table.named and (wide or len(flat) == len(table.columns) == 3) and len(flat) < GRID
+    return [{"x": flat[0].name, "y": flat[1].name}] if called or plain else []
+
+
+def _unlike_depths(column: Column, place: Sequence[Column]) -> tuple[bool, float]:
+    """What speaks against a column of depths: values of both signs, and how badly the columns of
+    ``place`` tell it."""
+    below, told = float((column.known < 0).mean()), 1.0
+    if len(place) == 2:
+        told = untold(np.column_stack([each.values for each in place]), column.values)
+    return 0.02 < below < 0.98, told
+
+
 def _one_place(
-    places: Sequence[tuple[str, str, bool]], sample: Sample, where: str
-) -> tuple[tuple[str, str, bool], str]:
+    table: Table, places: Sequence[dict[str, str]], where: str
+) -> tuple[dict[str, str], str]:
     """The columns of the place, and what was chosen, as text."""
     if len(places) == 1:
         return places[0], ""
     x_y, degrees = places
-    flat, round_ = (np.column_stack([sample.values[n] for n in p[:2]]) for p in (x_y, degrees))
+    flat, round_ = (
+        np.column_stack([table.columns[name].values for name in pair.values()]) for pair in places
+    )
     known = [np.isfinite(each).all(1) for each in (flat, round_)]
     both = known[0] & known[1] & (round_ != 0).any(1)
     if both.sum() < 3 or (np.abs(round_[both]) > (90, 360)).any():
@@ -336,43 +251,38 @@ def _one_place(
     metres = rough_metres(round_[both])
     sides = [np.hypot(*np.ptp(p, axis=0)) for p in (flat[both], metres)]
     ratio = sides[0] / sides[1] if sides[1] else 1.0
+    names = ", ".join(x_y.values())
     if abs(ratio - 1) < SHARE:
         straight, turned = (
             np.abs(p - np.median(p, axis=0) - metres).sum()
             for p in (flat[both], flat[both][:, ::-1])
         )
         if turned < straight / 3:
-            return degrees, f"; {x_y[0]}, {x_y[1]} are a northing and an easting"
+            return degrees, f"; {names} are a northing and an easting"
         return x_y, ""
     if abs(ratio * np.cos(np.radians(np.median(round_[both, 0]))) - 1) < SHARE:
-        return degrees, f"; {x_y[0]}, {x_y[1]} are of Mercator's projection"
+        return degrees, f"; {names} are of Mercator's projection"
     raise Unclear(
-        f"{where}: by columns {x_y[0]}, {x_y[1]} the survey is {ratio:.3g} times as long as by "
-        f"{degrees[0]}, {degrees[1]}",
-        [
-            Answer("if the degrees are right",
-                   {"columns": {"latitude": degrees[0], "longitude": degrees[1]}}),
-            Answer("if x and y are right", {"columns": {"x": x_y[0], "y": x_y[1]}}),
-        ],
+        f"{where}: by columns {names} the survey is {ratio:.3g} times as long as by "
+        f"{', '.join(degrees.values())}",
+        [Answer("if the degrees are right", {"columns": degrees}),
+         Answer("if x and y are right", {"columns": x_y})],
     )  # fmt: skip
 
 
-def _one_height(names: Names, sample: Sample, where: str) -> tuple[tuple[str, bool], str]:
+def _one_height(found: Mapping[str, Sequence[Column]], where: str) -> tuple[dict[str, str], str]:
     """The column of depths or elevations, and what was chosen, as text."""
-    counts = {name: len(sample.known(name)) for name, _ in names.heights}
-    every = []
-    for name, down in names.heights:
-        if counts[name] > FILLED * max(counts.values()):
-            unit, values = names.units[name], sample.values[name]
-            depth = UNITS[unit or "m"] * (np.abs(values) if down else -values)
-            origin = counts_from(name) if down else TRANSDUCER
-            column = {"depth" if down else "z": name}
-            every.append(Candidate(name, depth, origin, unit, column, datum=not down))
-    name, down, notes = *names.heights[0], ""
-    if every:
-        best, notes = best_of(where, every)
-        name, down = best.name, not best.datum
-    if down and (rank := counts_from(name)) >= TRANSDUCER:
-        option = "keel; --keel" if rank == KEEL else "transducer; --draught"
+    depths = sorted(found["depth"], key=lambda each: counts_from(each.name))
+    most, every = max(len(each.known) for each in (*found["z"], *depths)), list[Candidate]()
+    for each in (*found["z"], *depths):
+        if len(each.known) >= FILLED * most:
+            down = each in depths
+            depth = UNITS[each.unit or "m"] * (np.abs(each.values) if down else -each.values)
+            origin = counts_from(each.name) if down else TRANSDUCER
+            words = {"depth" if down else "z": each.name}
+            every.append(Candidate(each.name, depth, origin, each.unit, words, datum=not down))
+    best, notes = best_of(where, every)
+    if not best.datum and best.origin >= TRANSDUCER:
+        option = "keel; --keel" if best.origin == KEEL else "transducer; --draught"
         notes += f" below the {option} adds its depth"
-    return (name, down), notes
+    return dict(best.columns), notes

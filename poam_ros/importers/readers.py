@@ -17,7 +17,6 @@ from ..core.settings import Table
 from ..journal.folder import is_journal
 from ..mapping.soundings import Soundings
 from .bags import is_bag, read_recording
-from .cells import is_table
 from .journals import read_journal
 from .look import Survey
 from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink
@@ -25,7 +24,7 @@ from .nmea import is_nmea, read_nmea
 from .options import ReadOptions, Unclear, as_words
 from .points import is_features, is_gpx, is_signalk, read_features, read_gpx, read_signalk
 from .raw import RawSoundings, place
-from .tables import read_table
+from .tables import is_table, read_table
 
 log = logging.getLogger(__name__)
 

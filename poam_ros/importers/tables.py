@@ -1,59 +1,70 @@
-"""Soundings from text tables, read in chunks: the layout, the meaning of columns, then all rows."""
+"""Soundings from tables: the layout of a text or of JSON, the meaning of columns, then all rows."""
 
 from __future__ import annotations
 
 import csv
 import json
 import re
-import sys
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
-from functools import partial
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TextIO
 
 import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.geodesy import is_in_feet
-from ..core.reading import TEXT_FACTOR, MemoryMeter, refuse_larger
+from ..core.reading import JSON_FACTOR, LONGEST_LINE, lines, refuse_larger
 from ..mapping.soundings import LINE, Labels
-from .cells import (
-    DAY_S,
-    UNITS,
-    Angles,
-    Dialect,
-    Times,
-    angle,
-    cell_of,
-    is_nothing,
-    number,
-    sniff,
+from .cells import DAY_S, NAN, NUMBER, SPELLINGS, UNITS, Times, angle, is_nothing, is_value, numbers
+from .columns import (
+    BLOCK,
+    HEIGHTS,
+    KEEL,
+    PLACES,
+    Column,
+    Table,
+    counts_from,
+    unit_beside,
+    words_of,
 )
-from .columns import HEIGHTS, KEEL, Columns, Names, counts_from, unit_in_column, words_of
 from .faults import far_away, impossible, spread, uncertain
 from .look import FEWEST, one_group, swapped
 from .options import Answer, ReadOptions, Unclear
-from .questions import FINE, Sample, chosen
+from .questions import FINE, chosen
 from .raw import RawSoundings
-from .track import NO_FIX, Track, no_position, over_midnight, with_altitudes
+from .track import NO_FIX, Track, is_above_ground, no_position, over_midnight, without_altitude
 
+#: Separators by name, with weights; the first is preferred if two fit equally. No text has ; | and
+#: tabs for anything else, while blanks (None: any run of them) stand between a date and its time.
+SEPARATORS = {
+    ";": ("semicolons", 2.0), "\t": ("tabs", 2.0), ",": ("commas", 1.0), "|": ("bars", 2.0),
+    None: ("blanks", 0.99),
+}  # fmt: skip
+COMMENTS = ("#", "%", "//", "!")
+#: Lines, and about so many characters, that the layout is detected from; bytes that show JSON.
+HEAD, HEAD_CHARACTERS, HEAD_BYTES = 200, 500_000, 64
+#: What a spreadsheet reads the separator from; it is detected anyway.
+_EXCEL = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
+_MINUS = re.compile(r"(?<![^\s,;|\"])[\u2212\u2013](?=[\d.,])")
+_UNIT = re.compile(r"[\[(]?\s*([a-zA-Z°/]{1,8})\.?\s*[\])]?")
 #: A number with marks between its thousands.
 THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(?:([ ,.'\u2019\u00a0])\d{3})(?:\1\d{3})*([.,]\d+)?\s*")
 #: What stands about the numbers of a point of WKT, as a GIS writes it.
 POINT = re.compile(r"(?:SRID=\d+;)?\s*POINT\s*Z?\s*\(|\)\s*$", re.IGNORECASE)
-#: Bytes by which a file of JSON is known.
-HEAD = 64
-#: Rows held as text at a time.
-CHUNK = 5000
-ROW_BYTES = 96  # of memory that a row of numbers takes
-#: Rows from which the meaning of columns is understood, and of those the rows that follow each
-#: other in the rest of a file.
-SAMPLE, BLOCK = 2000, 50
+#: East (Ost) or west (ouest, oeste, ovest) before or after a number, or in a cell of its own.
+O_SIDE = re.compile(r"O|Ost|Ouest|Oeste|Ovest|O\W*\d.*|.*\d\W*O", re.IGNORECASE)
+SIGNS = {"N": 1.0, "E": 1.0, "S": -1.0, "W": -1.0}
+#: Of latitudes and of longitudes: letters of their sides, and the side that is negative.
+SIDES = ("NS", "EWO"), ("south", "west")
+#: Meanings of the columns of times, in the order of their texts.
+WHEN: tuple[str, ...] = ("date", "time")
+#: Degrees times this are integers of receivers and autopilots.
+INTEGER = 1e7
 #: Without times, depths are placed by the numbers of their rows if a larger share has no position.
 UNTIMED = 0.2
 #: Northings and eastings are more than degrees times 100, as packed minutes are (m).
@@ -62,23 +73,17 @@ PACKED = 9060.0, 18_060.0
 NEW_TRACK = 1e4
 TIME = "{:.0f}-{:02.0f}-{:02.0f} {:02.0f}:{:02.0f}:{:06.3f}"
 #: Least and largest year, month, day, hour, minute and second.
-CALENDAR = np.array([[1970, 2100], [1, 12], [1, 31], [0, 23], [0, 59], [0, 60.999]])
+CALENDAR = ((1970, 2100), (1, 12), (1, 31), (0, 23), (0, 59), (0, 60.999))
 
 
-class _Layout(NamedTuple):
-    """How rows are read: the columns, those of date and time by their numbers, the scale of x and y
-    to the metres (or the feet) of their system, and the columns whose texts are kept."""
-
-    columns: Columns
-    times: tuple[int, ...]
-    clock: Times
-    angles: Angles
-    scale: float
-    kept: list[str]
+def is_table(path: Path, head: bytes) -> bool:
+    """Whether a file may be a table, which is text, and no ESRI grid."""
+    text = b"\0" not in head or head[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return text and head[:5].lower() != b"ncols"
 
 
 def read_table(path: Path, options: ReadOptions) -> RawSoundings:
-    """Read a text table of any layout (``cells``), with or without a header.
+    """Read a text table of any layout, with or without a header, or JSON.
 
     Raises:
         InputError: the file cannot be read, lacks a column, has no soundings, or the meaning of
@@ -86,30 +91,37 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
     """
     try:
         with path.open("rb") as file:
-            begin = file.read(HEAD).removeprefix(BOM_UTF8).split()
-            is_json = b"".join(begin).startswith((b"{", b"[{"))
-        if is_json:
-            return _of_json(path, options)
-        return _soundings(path, options, sniff(path)[0])
+            begin = b"".join(file.read(HEAD_BYTES).removeprefix(BOM_UTF8).split())
+        table = (read_json if begin.startswith((b"{", b"[{")) else read_text)(path)
     except (OSError, csv.Error, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read ({reason})") from None
+    return soundings(path, options, table)
 
 
-def _of_json(path: Path, options: ReadOptions) -> RawSoundings:
-    """Soundings from JSON: an object in each line, or in one document the longest list of objects
-    with all others under the same keys, as of several tracks. Keys are the columns, those of an
-    object in it with a point between."""
+def read_json(path: Path) -> Table:
+    """The table in JSON: an object in each line, or in one document the longest list of objects
+    with all others under the same keys, as of several tracks, or lists of one length. Keys are the
+    columns, those of an object in it with a point between.
 
-    def plain(value: Any, name: str) -> dict[str, str]:
+    Raises:
+        InputError: it is no JSON, or takes too much memory.
+        OSError: the file cannot be read.
+    """
+
+    def flat(value: Any, name: str = "") -> dict[str, str]:
         if isinstance(value, dict):
-            parts = (plain(each, f"{name}.{key}" if name else key) for key, each in value.items())
+            parts = (flat(each, f"{name}.{key}" if name else key) for key, each in value.items())
             return {key: text for part in parts for key, text in part.items()}
         return {name: "" if value is None else str(value)}
 
-    def lists(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    def lists(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[Any, list[Any]]]:
         """Lists of objects, with the keys that lead to them."""
         if isinstance(value, dict):
+            arrays = {key: each for key, each in value.items() if isinstance(each, list)}
+            if len(arrays) > 1 and len({*map(len, arrays.values())}) == 1:
+                rows = zip(*arrays.values(), strict=True)
+                yield (keys, ""), [dict(zip(arrays, row, strict=True)) for row in rows]
             for key, each in value.items():
                 yield from lists(each, (*keys, key))
         elif isinstance(value, list) and value:
@@ -118,47 +130,156 @@ def _of_json(path: Path, options: ReadOptions) -> RawSoundings:
             for each in value:
                 yield from lists(each, keys)
 
-    refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
-    text = path.read_text("utf-8-sig").rstrip()
-    rows, lines, fault = list[dict[str, str]](), text.split("\n"), ""
+    refuse_larger(f"{path}: its content", path.stat().st_size, JSON_FACTOR)
+    text, rows = path.read_text("utf-8-sig").rstrip(), list[dict[str, str]]()
     try:
-        document = json.loads(text)
-        every = [*lists(document, ())]
+        every = [*lists(document := json.loads(text))]
         keys, _ = max(every, key=lambda each: len(each[1]), default=((), []))
-        found = [each for own, part in every if own == keys for each in part] or [document]
-        rows, lines = [plain(each, "") for each in found], []
-    except (ValueError, RecursionError) as error:
-        fault = str(error)
-    for at, line in enumerate(lines, 1):
-        try:
-            rows += [plain(json.loads(line), "")] if line.strip() else []
-        except (ValueError, RecursionError) as error:
-            if rows and at == len(lines):  # the log ends within it
+        found = [each for own, part in every if own == keys for each in part]
+        rows = [*map(flat, found or [document])]
+    except (ValueError, RecursionError) as fault:
+        split = text.split("\n")
+        for at, line in enumerate(split, 1):
+            try:
+                rows += [flat(json.loads(line))] if line.strip() else []
+            except (ValueError, RecursionError) as error:
+                if rows and at == len(split):  # the log ends within it
+                    break
+                whole = f"expected JSON, a whole document or an object in each line ({fault})"
+                line = f"line {at}: expected a JSON object in each line ({error})"
+                raise InputError(f"{path}: {line if at > 1 else whole}") from None
+    return Table.of_rows(rows, "JSON", str(path))
+
+
+def read_text(path: Path) -> Table:
+    """The table in a text, whatever its encoding, comments, separator, decimal mark and header.
+
+    Raises:
+        InputError: this is not a table, or takes too much memory.
+        OSError: the file cannot be read.
+    """
+    comments, head = list[str](), list[str]()
+    with path.open(newline="", encoding=_encoding(path), errors="replace") as file:
+        useful = _useful(file, path, comments)
+        for line in islice(useful, HEAD):
+            head.append(line)
+            if sum(map(len, head)) > HEAD_CHARACTERS:
                 break
-            if at == 1:
-                raise InputError(
-                    f"{path}: expected JSON, a whole document or an object in each line ({fault})"
-                ) from None
-            raise InputError(
-                f"{path}: line {at}: expected a JSON object in each line ({error})"
-            ) from None
-    header = dict.fromkeys(key for row in rows for key in row)
-    texts = [[row.get(key, "") for key in header] for row in rows]
-    return of_rows(path, options, tuple(header), texts, "JSON")
+        if not head:
+            raise InputError(f"{path}: expected a table of soundings, got no rows")
+        found = {each: list(_split(head, each)) for each in SEPARATORS}
+        separator = max(SEPARATORS, key=lambda each: SEPARATORS[each][1] * _fit(found[each]))
+        rows = found[separator]
+        width = Counter(map(len, rows)).most_common(1)[0][0]
+        first = _first_row(rows, width)
+        above, units = rows[:first], tuple[str, ...]()
+        if separator is None:  # a name may be followed by its unit; other rows are remarks
+            joined = (re.sub(r"\s+(?=[\[(])", "", " ".join(row)) for row in above)
+            above = [row for row in _split(joined, None) if len(row) == width]
+        above = [row for row in above if len(row) >= max(2, width - 1)]
+        if len(above) > 1 and (units := _units(above[-1])):
+            above.pop()
+        header = above[-1] if above else _commented(comments, separator, width)
+        names = tuple(name.strip().strip('"') for name in header)
+        names = names or tuple(str(i + 1) for i in range(width))
+        plain = (cell.strip() for row in rows[first:] for cell in row)
+        commas = (cell for cell in plain if "," in cell and NUMBER.fullmatch(cell))
+        # Between commas it is quoted, and may stand between thousands.
+        comma = any(separator != "," or len(cell.partition(",")[2]) != 3 for cell in commas)
+        description = (
+            f"separated by {SEPARATORS[separator][0]}{', decimal commas' * comma}"
+            f"{', no header' * (not header)}: {shown(','.join(names), 200)}"
+        )
+        # A blank line is no row.
+        data = filter(None, islice(_split(chain(head, useful), separator), first, None))
+        return Table.of(names, data, description, str(path), units, comma)
 
 
-def of_rows(
-    path: Path, options: ReadOptions, header: Sequence[str], rows: Sequence[list[str]], kind: str,
-    crs: str = "", refused: Counter[str] | None = None,
+def _encoding(path: Path) -> str:
+    with path.open("rb") as file:
+        head = file.read(LONGEST_LINE)
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    try:
+        head.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.end < len(head) - 3:  # not only cut within a character
+            return "cp1252"
+    return "utf-8-sig"
+
+
+def _useful(file: TextIO, path: Path, comments: list[str]) -> Iterator[str]:
+    """Lines other than blank lines and comments, which are appended."""
+    for count, line in enumerate(lines(file, f"{path}: "), 1):
+        if "\0" in line:
+            raise InputError(f"{path}: line {count}: expected text, got binary data")
+        if line.lstrip().startswith(COMMENTS):
+            comments.append(line.strip().lstrip("#%/! "))
+            del comments[:-3]
+        elif line.strip(" \t\r\n,;|") and not (count == 1 and _EXCEL.fullmatch(line)):
+            yield line if line.isascii() else _MINUS.sub("-", line)
+
+
+def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
+    if separator is not None:
+        return iter(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+    return (
+        next(csv.reader([line.strip()], delimiter=" ", skipinitialspace=True))
+        if '"' in line else line.split() for line in lines
+    )  # fmt: skip
+
+
+def _fit(rows: list[list[str]]) -> float:
+    """How well a separator fits: the share of rows of the usual width, times their mean number of
+    values (with a small weight for any cell, as a header alone has none)."""
+    width, count = Counter(map(len, rows)).most_common(1)[0]
+    usual = [sum(map(is_value, row)) for row in rows if len(row) == width]
+    return (count / len(rows)) * (sum(usual) / len(usual) + 0.01 * width) if width > 1 else 0.0
+
+
+def _first_row(rows: Sequence[Sequence[str]], width: int) -> int:
+    """The first row of data: where columns of numbers hold numbers, or nothing, as in rows before
+    the first fix. Before it come header and text."""
+    usual = [[is_value(cell) for cell in row] for row in rows if len(row) == width]
+    counts = [sum(column) for column in zip(*usual, strict=True)]
+    numeric = [i for i, count in enumerate(counts) if count > 0.1 * len(usual)]
+    for index, row in enumerate(rows):
+        cells = [row[i] for i in numeric if i < len(row)]
+        values = sum(map(is_value, cells))
+        if values and values + sum(map(is_nothing, cells)) >= len(cells) - (values > 2):
+            return index
+    return len(rows)
+
+
+def _units(row: Sequence[str]) -> tuple[str, ...]:
+    """The units in a row that has nothing else, and one that is known; empty if it is none."""
+    found = [_UNIT.fullmatch(cell.strip()) for cell in row]
+    units = [each[1].lower() if each else "" for each in found]
+    all_ = all(u or not cell.strip("()[] -") for u, cell in zip(units, row, strict=True))
+    return tuple(units) if all_ and any(u in SPELLINGS or "°" in u for u in units if u) else ()
+
+
+def _commented(comments: list[str], separator: str | None, width: int) -> list[str]:
+    """A header in a comment, such as ``# lat lon depth``; empty without one."""
+    for line in reversed(comments):
+        for each in (separator, None):
+            [cells] = _split([line], each)
+            words = [bool(re.search(r"[^\W\d_]", cell)) for cell in cells]
+            if len(cells) == width and all(words[1:]):  # the first may be that of numbers, #
+                return cells
+    return []
+
+
+def soundings(
+    path: Path, options: ReadOptions, table: Table, crs: str = "",
+    refused: Counter[str] | None = None,
 ) -> RawSoundings:  # fmt: skip
-    """Soundings from the rows of a table that another kind of file was made.
+    """The soundings in a table.
 
     Args:
         path: start of error messages.
         options: how it is read.
-        header: names of the columns.
-        rows: as texts.
-        kind: of file, in words.
+        table: as it is written, or as another kind of file was made one.
         crs: of x and y, as the file says it; empty: unknown.
         refused: what is left out already, by reason.
 
@@ -166,140 +287,289 @@ def of_rows(
         Unclear: names or values leave open what columns mean.
         InputError: there is no such column, or no sounding.
     """
-    dialect = Dialect(tuple(header), lambda: iter(rows), kind)
-    return _soundings(path, options, dialect, crs, refused)
-
-
-def _soundings(
-    path: Path, options: ReadOptions, dialect: Dialect, crs: str = "",
-    refused: Counter[str] | None = None,
-) -> RawSoundings:  # fmt: skip
-    """The arguments are those of ``of_rows``."""
-    dialect = _with_places(_with_times(dialect))
-    layout = _understood(path, options, dialect, options.crs or crs)
-    columns = layout.columns
-    place, heights, stamp_ns, timed, labels = _values(str(path), dialect, layout)
+    where, table = str(path), _with_places(_with_times(table))
+    names, clock, note = _understood(where, options, table)
+    each = {meaning: table.columns[name] for meaning, name in names.items()}
+    degrees, down = "latitude" in each, "depth" in each
+    depths = each[HEIGHTS[down]]
+    said, place_unit, scale = _units_of(where, options, table, each, options.crs or crs)
+    unit, written = said or "m", ""
+    if degrees:
+        place, written = _degrees(where, table, each)
+    else:
+        place = scale * np.column_stack((each["x"].numbers(), each["y"].numbers()))
+    height = depths.numbers(unit)
+    row = np.arange(count := len(height))
+    stamp_ns, timed = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
+    if "time" in each:
+        stamp_ns, timed = clock.stamps(_texts_of_times(each))
     if timed.any() and stamp_ns.max() <= DAY_S * SECOND:  # a clock without dates
         stamp_ns[timed] = np.round(SECOND * over_midnight(stamp_ns[timed] / SECOND))
-    row, wrong = np.arange(len(place)), dict[str, np.ndarray]()
-    unplaced, measured = no_position(place, columns.degrees), np.isfinite(heights[:, 0])
+    unplaced, measured = no_position(place, degrees), np.isfinite(height)
     if unplaced.all() and (place == 0).any():
         raise InputError(f"{path}: {NO_FIX}")
-    lost = (unplaced & measured).sum()
-    fixed = not unplaced.all() and lost > (0 if timed.any() else max(UNTIMED * len(place), FEWEST))
+    wrong, lost = dict[str, np.ndarray](), (unplaced & measured).sum()
+    fixed = not unplaced.all() and lost > (0 if timed.any() else max(UNTIMED * count, FEWEST))
+    kept = measured if fixed else np.ones(count, dtype=bool)  # a position alone is no sounding
     if fixed:
-        unplaced |= far_away(place, ~unplaced, columns.degrees, options.near)
-        if columns.degrees and not options.trusted:
-            one_group(str(path), place[~unplaced])
-        place, wrong = _placed(path, place, unplaced, stamp_ns, timed, columns)
-        # Rows of a position alone are no soundings.
-        row, place, heights, stamp_ns, timed = (
-            each[measured] for each in (row, place, heights, stamp_ns, timed)
+        unplaced |= far_away(place, ~unplaced, degrees, options.near)
+        if degrees and not options.trusted:
+            one_group(where, place[~unplaced])
+        place, wrong = _placed(where, place, unplaced, stamp_ns, timed, degrees)
+        row, place, height, stamp_ns, timed = (
+            array[kept] for array in (row, place, height, stamp_ns, timed)
         )
-        wrong = {name: these[measured] for name, these in wrong.items()}
-        labels = {name: Labels(code[measured], texts) for name, (code, texts) in labels.items()}
-    height = heights[:, 0]
-    wrong["no_time"] = ~timed & (options.timed and bool(columns.time))
-    wrong |= impossible(place, height, columns.degrees, columns.unit)
+        wrong = {name: these[kept] for name, these in wrong.items()}
+    wrong["no_time"] = ~timed & (options.timed and "time" in each)
+    wrong |= impossible(place, height, degrees, unit)
     elsewhere = wrong["impossible_place"]
     far = np.abs(place[elsewhere])
     place[elsewhere] = height[elsewhere] = np.nan
-    if columns.confidence:
-        wrong["low_confidence"], note = uncertain(heights[:, -1], options.min_confidence)
-        columns = replace(columns, note=columns.note + note.format(columns.confidence))
+    if "confidence" in each:
+        sure = each["confidence"].numbers()[kept]
+        wrong["low_confidence"], why = uncertain(sure, options.min_confidence)
+        note += why.format(names["confidence"])
     good = ~np.any(list(wrong.values()), axis=0)
-    if columns.altitude and good.any():
-        columns, height[good], lost = with_altitudes(
-            columns, place[good], height[good], heights[good, 1], str(path), options.sound_scale
-        )
-        wrong["no_reading"] = np.zeros(len(good), dtype=bool)
-        wrong["no_reading"][good] = lost
-    if columns.down and good.any() and (height[good] < 0).mean() > 0.95:
-        height = -height
-        columns = replace(columns, note=f"{columns.note}, with a minus sign")
-    below_keel = counts_from(columns.height) == KEEL
+    if "altitude" in each and good.any():
+        own = each["altitude"].unit or depths.unit or "m"
+        above = each["altitude"].numbers(own)[kept][good] * UNITS[own] / UNITS[unit]
+        if is_above_ground(where, names, options.columns, place[good], height[good], above):
+            if options.sound_scale != 1:
+                raise InputError(f"{where}: water.sound_speed: applies to depths below the surface "
+                                 "only, got a vehicle's depth and altitude")  # fmt: skip
+            none = without_altitude(place[good], above, degrees)
+            height[good] += np.where(none, 0.0, above if down else -above)
+            wrong["no_reading"] = np.zeros(len(good), dtype=bool)
+            wrong["no_reading"][good] = none
+        else:
+            del names["altitude"]
+    if down and good.any() and (height[good] < 0).mean() > 0.95:
+        height, note = -height, f"{note}, with a minus sign"
+    below_keel = counts_from(depths.name) == KEEL
     for option, value in (("draught", options.draught), ("keel", options.keel)):
-        if columns.down and value and below_keel != (option == "keel"):
-            raise InputError(f"{path}: --{option}: does not apply to depths of {columns.height}")
-    if columns.down:
-        height = height + options.keel / UNITS[columns.unit]
+        if down and value and below_keel != (option == "keel"):
+            raise InputError(f"{path}: --{option}: does not apply to depths of {depths.name}")
+    if down:
+        height = height + options.keel / UNITS[unit]
+    labels = {}
+    for name in sorted(table.columns.keys() & {*options.labels, LINE, options.by or LINE}):
+        known = dict[str, int]()
+        code = [known.setdefault(cell.strip(), len(known)) for cell in table.columns[name]]
+        labels[name] = Labels(np.array(code, dtype=int)[kept], tuple(known))
     found = RawSoundings(
-        place, height, columns.degrees, columns.down, columns.unit, crs,
-        columns.place_unit, stamp_ns if timed.any() else None, row, labels,
-        columns=columns.meanings, fixed=fixed, unit_said=columns.unit_said,
-        understood=columns.description + layout.angles.description, refused=refused or Counter(),
-        layout=dialect.description, source={"columns": asdict(columns)},
+        place, height, degrees, down, unit, crs, place_unit, stamp_ns if timed.any() else None,
+        row, labels, columns={m: names[m] for m in (*PLACES[degrees], HEIGHTS[down])},
+        fixed=fixed, unit_said=bool(said), layout=table.description, refused=refused or Counter(),
+        understood=_described(names, said, place_unit) + note + written,
+        source={"columns": names, "units": unit, "place_units": place_unit},
     ).without(wrong)  # fmt: skip
     if not good.any():
-        raise _nothing(path, dialect, columns, found.lost, far)
+        raise _nothing(path, table, found, far)
     return found
 
 
-def _with_times(dialect: Dialect) -> Dialect:
+def _described(names: Mapping[str, str], said: str, place_unit: str) -> str:
+    """The columns with their meanings and units, as text; ``said``: unit of heights, or empty."""
+    degrees, down = "latitude" in names, "depth" in names
+    place = ", ".join(f"{m} = {names[m]}" for m in PLACES[degrees])
+    if not degrees:
+        unsaid = f"m, as nothing says otherwise: --units {said or 'ft'},ft"
+        place += f" ({place_unit or unsaid})"
+    own = names[HEIGHTS[down]]
+    height = f"{'depth' if down else 'elevation'} = {own}"
+    if "altitude" in names:
+        height = f"ground = {own} {'+' if down else '-'} {names['altitude']}"
+    when = " ".join(names[m] for m in WHEN if m in names)
+    return f"{place}, {height} ({said or 'm'}){when and f', time = {when}'}"
+
+
+def _understood(
+    where: str, options: ReadOptions, table: Table
+) -> tuple[dict[str, str], Times, str]:
+    """The names of the columns by meaning: of the place and the height, and of those of date and
+    time, altitude and confidence that there are; how times are read; and what was chosen, and why,
+    as text."""
+    given = dict(options.columns)
+    if not table.named:  # times need not be named
+        times = {meaning: each.name for meaning, each in table.times.items()}
+        given = {m: name for m, name in times.items() if name not in given.values()} | given
+    found = table.meaning(given, where)
+    names, note = chosen(table, found, given, where)
+    further = ["time", "date", "altitude", "confidence"]
+    if {*given} & {*HEIGHTS} and "altitude" not in given:
+        further.remove("altitude")
+    names |= {meaning: found[meaning][0].name for meaning in further if found[meaning]}
+    got = f"got {table.header}"
+    if options.by not in (None, LINE, *table.columns):
+        raise InputError(f"{where}: expected a column '{options.by}' (--by), {got}")
+    if options.levels is not None and not names.keys() & {"time", "date"}:
+        raise InputError(
+            f"{where}: --water-level: expected a column of times, {got}; name it, as in --columns "
+            "time=NAME"
+        )
+    if "date" in names and "time" not in names:
+        names["time"] = names.pop("date")
+    while True:
+        each = {m: table.columns[names[m]].sample for m in WHEN if m in names}
+        texts = [*_texts_of_times(each)]
+        clock = Times(texts)
+        known = bool(clock.stamps(texts)[1].any())
+        if known or "date" not in names or "date" in given:
+            break
+        del names["date"]  # `day` beside times that have a date
+    if not options.timed and (clock.ambiguous or not known):
+        names = {m: name for m, name in names.items() if m not in WHEN}
+    elif "time" in names:
+        clock.decided(f"{where}: column {names['time']}")
+    return names, clock, note
+
+
+def _texts_of_times(each: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """The texts of columns of date and time, by meaning."""
+    return map(" ".join, zip(*(each[m] for m in WHEN if m in each), strict=True))
+
+
+def _units_of(
+    where: str, options: ReadOptions, table: Table, each: Mapping[str, Column], crs: str
+) -> tuple[str, str, float]:
+    """The units of heights, and of x and y, of ``UNITS``, empty where nothing says it; and the
+    scale of x and y to the metres (or the feet) of their system, ``crs``."""
+    degrees = "latitude" in each
+    height = each[HEIGHTS["depth" in each]]
+    unit, of_place = options.unit_of
+    unit = unit or unit_beside(table, height, where) or height.unit
+    in_feet = bool(crs) and not degrees and is_in_feet("--crs", crs)
+    if of_place and (degrees or (in_feet and of_place != "ft")):
+        own = "latitude and longitude are in degrees" if degrees else f"{crs} is in feet"
+        raise InputError(f"{where}: --units: {own}, got '{options.units}'")
+    if degrees:
+        return unit, "", 1.0
+    x, y = each["x"], each["y"]
+    if x.unit != y.unit:
+        raise InputError(
+            f"{where}: columns {shown(x.name)} and {shown(y.name)} are in different units "
+            f"({x.unit or 'none'} and {y.unit or 'none'}): write both in one"
+        )
+    if in_feet and not unit:
+        raise Unclear(
+            f"{where}: {crs} is in feet, and column {height.name} does not say its unit",
+            [Answer("if it is in feet, too", {"units": "ft"}), Answer("if not", {"units": "m"})],
+        )
+    known = bool(crs or "utm" in words_of(x.name) + words_of(y.name))
+    of_place = of_place or x.unit or ("ft" if in_feet else "m") * known
+    return unit, of_place, 1.0 if in_feet else UNITS[of_place or "m"]
+
+
+def _degrees(where: str, table: Table, each: Mapping[str, Column]) -> tuple[np.ndarray, str]:
+    """Latitude and longitude of all rows [N, 2], NaN without a side, and how they are written, as
+    text.
+
+    Raises:
+        InputError: they are in another unit, or an O may be east or west.
+    """
+    every, place, said = [*table.columns.values()], list[np.ndarray](), list[str]()
+    pair = [each[m] for m in PLACES[True]]
+    titles = [f"{each.name} {each.beside}".lower() for each in pair]
+    for column, title, letters, word in zip(pair, titles, *SIDES, strict=True):
+        words, at = {*re.findall(r"[a-z]+", title)}, every.index(column)
+        name = shown(column.name)
+        if words & {"rad", "radians"}:
+            raise InputError(f"{where}: column {name} is in radians; expected degrees")
+        near = [*every[at + 1 : at + 2], *every[max(at - 1, 0) : at]]
+        sides = next((each for each in near if _are_sides(each.filled, letters)), None)
+        cells = column.filled + (sides.filled if sides else [])
+        if "O" in letters and any(map(O_SIDE.fullmatch, cells)):
+            raise InputError(
+                f"{where}: column {name}: O is east in German (Ost), and west in French, Spanish, "
+                "Italian and Portuguese (ouest, oeste, ovest): write E or W"
+            )
+        values = column.numbers(None)
+        if sides:
+            sign = np.array([SIGNS.get(cell.strip()[:1].upper(), NAN) for cell in sides])
+            values = np.where(values == 0, 0.0, sign * np.abs(values))  # 0: no position
+            said.append(f"{letters[0]}, {letters[1]} beside them")
+        elif words & {letters[1].lower(), word}:
+            values = np.where(values == 0, 0.0, -np.abs(values))
+            said.append(f"{word} by the header")
+        place.append(values)
+    found, scale = np.column_stack(place), 1.0
+    most = [float(np.abs(each.known).max(initial=0)) for each in pair]
+    whole = all(len(each.known) and not (each.known % 1).any() for each in pair)
+    if whole and min(most) >= 1e4 and most[0] <= 90 * INTEGER and most[1] <= 180 * INTEGER:
+        if max(most[0] - 90e6, most[1] - 180e6) <= 0 and not any("e7" in each for each in titles):
+            raise InputError(
+                f"{where}: latitudes and longitudes such as {most[0]:.0f}, {most[1]:.0f} may be "
+                "degrees times 10,000,000 (write lat_e7, lon_e7 in the header) or times another "
+                "number (write decimal degrees)"
+            )
+        scale = INTEGER
+        said.insert(0, "degrees times 10,000,000")
+    return found / scale, f", places: {', '.join(said)}" if said else ""
+
+
+def _are_sides(cells: Sequence[str], letters: str) -> bool:
+    """Whether nearly all cells are N or S, or E or W, or words of these."""
+    sides = [cell for cell in cells if len(cell) <= 5 and cell[:1].upper() in letters]
+    return len(sides) > 0.5 * len(cells)
+
+
+def _with_times(table: Table) -> Table:
     """A table whose times are written as year, month, day, hour, minute and second in columns of
-    their own, with the time in the first of these; any other as it is."""
-    width, count = len(dialect.header), len(CALENDAR)
-    rows = [row[:width] for row in islice(dialect.rows(), BLOCK) if len(row) >= width]
-    head = np.array([[number(cell, dialect.comma) for cell in row] for row in rows])
-    if head.ndim != 2 or len(head) < FEWEST:
-        return dialect
-    whole = (head >= CALENDAR[:, :1, None]) & (head <= CALENDAR[:, 1:, None])
-    whole[:5] &= head == np.floor(head)
-    fits: np.ndarray = np.all(whole, axis=1)  # [6, columns]
-    at = next((i for i in range(width - count + 1) if fits[:, i : i + count].diagonal().all()), -1)
-    if at < 0:
-        return dialect
+    their own, with one column of times instead; any other as it is."""
+    every, count = [*table.columns.values()], len(CALENDAR)
+    heads = [numbers(each.sample[:BLOCK]) for each in every]
+    if min(map(len, heads), default=0) < FEWEST:
+        return table
 
-    def joined() -> Iterator[list[str]]:
-        for row in dialect.rows():
-            parts = [number(cell, dialect.comma) for cell in row[at : at + count]]
-            time = "" if np.isnan(parts).any() else TIME.format(*parts)
-            yield [*row[:at], time, *[""] * (len(parts) - 1), *row[at + count :]]
+    def fits(values: np.ndarray, part: int) -> bool:
+        low, high = CALENDAR[part]
+        whole = part == count - 1 or (values % 1 == 0).all()
+        return bool(whole and ((low <= values) & (values <= high)).all())
 
-    header = list(dialect.header)
-    if dialect.named:
-        header[at] = "time"
-    return replace(dialect, header=tuple(header), rows=joined)
+    for at in range(len(every) - count + 1):
+        if all(fits(heads[at + part], part) for part in range(count)):
+            parts = np.column_stack([each.numbers() for each in every[at : at + count]]).tolist()
+            texts = (["" if any(v != v for v in row) else TIME.format(*row)] for row in parts)
+            name = "time" if table.named else every[at].name
+            (column,) = Table.of([name], texts, "").columns.values()
+            kept = [*every[:at], column, *every[at + count :]]
+            return replace(table, columns={each.name: each for each in kept})
+    return table
 
 
-def _with_places(dialect: Dialect) -> Dialect:
+def _with_places(table: Table) -> Table:
     """A table whose places stand in one column, as 58.2, 11.4 or POINT (11.4 58.2), with columns of
     their numbers behind the others; any other as it is."""
 
-    def parts(row: Sequence[str], at: int) -> list[str]:
-        inside = POINT.sub("", cell_of(row, at)).strip()
+    def parts(cell: str) -> list[str]:
+        inside = POINT.sub("", cell).strip()
         found = re.split(r"\s*[,;]\s*", inside)
         return found if len(found) > 1 else inside.split()
 
-    def split(at: int) -> Iterator[list[str]]:
-        for row in dialect.rows():
-            yield [*(cell_of(row, i) for i in range(width)), *parts(row, at)]
-
-    width = len(dialect.header)
-    if not dialect.named or Names.of(dialect.header, {}, "").places:
-        return dialect
-    head = list(islice(dialect.rows(), SAMPLE))
-    for at in range(width):
-        known = [row for row in head if not is_nothing(cell_of(row, at))][:BLOCK]  # before a fix
-        texts = [parts(row, at) for row in known]
-        if len(known) < FEWEST or {*map(len, texts)} not in ({2}, {3}):
+    found = table.meaning({}, "")
+    if not table.named or any(found[a] and found[b] for a, b in PLACES):
+        return table
+    for each in table.columns.values():
+        texts = [*map(parts, each.filled[:BLOCK])]  # before a fix there are none
+        count = len(texts[0]) if texts else 0
+        if len(texts) < FEWEST or count not in (2, 3) or {*map(len, texts)} != {count}:
             continue
-        point = POINT.search(cell_of(known[0], at))
+        point = POINT.search(each.filled[0])
         if not (point or all(len(text.partition(".")[2]) >= FINE for text in texts[0][:2])):
             continue
-        values = np.array([[angle(text) for text in each] for each in texts])
-        degrees = (np.abs(values[:, :2]) <= 180).all()
+        values = np.array([[*map(angle, row)] for row in texts])
+        degrees = bool((np.abs(values[:, :2]) <= 180).all())
         if np.isfinite(values).all() and (point or degrees):
-            names = ("longitude", "latitude", "z") if degrees else ("x", "y", "z")
-            names = names if point else ("latitude", "longitude", "z")
-            header = (*dialect.header, *names[: len(texts[0])])
-            return replace(dialect, header=header, rows=partial(split, at))
-    return dialect
+            names = [*(PLACES[degrees][::-1] if degrees else PLACES[degrees]), "z"]
+            names = names if point else [*PLACES[True], "z"]
+            own = Table.of(names[:count], map(parts, each), "").columns
+            return replace(table, columns={**table.columns, **own})
+    return table
 
 
 def _placed(
-    path: Path, place: np.ndarray, unplaced: np.ndarray, stamp_ns: np.ndarray, timed: np.ndarray,
-    columns: Columns,
+    where: str, place: np.ndarray, unplaced: np.ndarray, stamp_ns: np.ndarray, timed: np.ndarray,
+    degrees: bool,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:  # fmt: skip
     """Places of all rows [N, 2], those without a position between the positions around them; and
     which of these are refused, by reason. Rows without a time get one: in ``stamp_ns``, ``timed``.
@@ -316,182 +586,28 @@ def _placed(
         stamp_ns[~timed] = np.round(SECOND * found[~timed])
         timed[:] = True
     known = ~unplaced
-    track = Track.of(str(path), seconds[known], place[known], columns.degrees, at[known])
+    track = Track.of(where, seconds[known], place[known], degrees, at[known])
     return np.where(unplaced[:, None], track.places(at), place), track.refused(at)
 
 
-def _nothing(
-    path: Path, dialect: Dialect, columns: Columns, refused: Counter[str], places: np.ndarray
-) -> InputError:
+def _nothing(path: Path, table: Table, found: RawSoundings, places: np.ndarray) -> InputError:
     """The error for a table without soundings; ``places``: sizes of those that are impossible."""
-    reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items()) or "no rows"
-    first = shown(" | ".join(next(dialect.rows(), ["none"])), 120)
-    text = f"{path}: expected soundings, got none ({reasons}). Its first row: {first}"
-    cells = (cell for cell in next(dialect.rows(), []) if np.isnan(number(cell, dialect.comma)))
-    if any(map(THOUSANDS.fullmatch, cells)):
+    reasons = ", ".join(f"{n} {reason}" for reason, n in found.lost.items()) or "no rows"
+    first = [next(iter(each.sample), "none") for each in table.columns.values()]
+    text = f"{path}: expected soundings, got none ({reasons}). Its first row: "
+    text += shown(" | ".join(first), 120)
+    if any(THOUSANDS.fullmatch(cell) and np.isnan(numbers([cell])[0]) for cell in first):
         text += ". Write numbers without marks between thousands, and with a decimal point"
-    if not columns.degrees or not refused["impossible_place"]:
+    if not found.degrees or not found.lost["impossible_place"]:
         return InputError(text)
     answers = []
     if (places > PACKED).any(axis=1).all() and (places > 1000).all():
-        turned = {"columns": {"x": columns.second, "y": columns.first}}
+        north, east = (found.columns[m] for m in PLACES[True])
         when = "if they are northings and eastings (--crs EPSG:N says of which system)"
-        answers = [Answer(when, turned)]
+        answers = [Answer(when, {"columns": {"x": east, "y": north}})]
     elif (places <= (180, 90)).all():
-        answers = swapped(columns.meanings)
+        answers = swapped(found.columns)
     return Unclear(
         f"{text}. Expected latitudes and longitudes in degrees, or in degrees, minutes and seconds "
         "with blanks or signs between them", answers,
     )  # fmt: skip
-
-
-def _understood(path: Path, options: ReadOptions, dialect: Dialect, crs: str) -> _Layout:
-    """What the columns mean. Arguments as of ``of_rows``."""
-    header, where, given = list(dialect.header), str(path), dict(options.columns)
-    head = list(islice(dialect.rows(), SAMPLE))
-    names = Names.of(header, given, where, dialect.units)
-    if len(names.places) != 1 or len(names.heights) != 1:  # the values of the whole file decide
-        head += _thinned(islice(dialect.rows(), SAMPLE, None))
-    sample = Sample.of(dialect, head)
-    if not dialect.named:  # times need not be named
-        given = {**{m: n for m, n in sample.times.items() if n not in given.values()}, **given}
-        names = Names.of(header, given, where, dialect.units)
-    (first, second, degrees), (height, down), note = chosen(names, sample, where)
-    said, of_place = options.unit_of
-    unit = unit_in_column(header, head, height, where) or names.units[height]
-    unit = said or unit
-    in_feet = bool(crs) and not degrees and is_in_feet("--crs", crs)
-    if of_place and (degrees or (in_feet and of_place != "ft")):
-        own = "latitude and longitude are in degrees" if degrees else f"{crs} is in feet"
-        raise InputError(f"{where}: --units: {own}, got '{options.units}'")
-    beside = names.units[first], names.units[second]
-    if not degrees and beside[0] != beside[1]:
-        raise InputError(
-            f"{where}: columns {shown(first)} and {shown(second)} are in different units "
-            f"({' and '.join(each or 'none' for each in beside)}): write both in one"
-        )
-    if not degrees:
-        utm = any("utm" in words_of(name) for name in (first, second))
-        of_place = of_place or beside[0] or ("ft" if in_feet else "m") * bool(crs or utm)
-    once = {meaning: (*found, "")[0] for meaning, found in names.found.items()}
-    if {*given} & {*HEIGHTS} and "altitude" not in given:
-        once["altitude"] = ""
-    columns = Columns(
-        first, second, height, degrees, down, once["time"], once["date"], unit or "m", of_place,
-        unit_said=bool(unit), altitude=once["altitude"], confidence=once["confidence"],
-        altitude_unit=names.units.get(once["altitude"]) or names.units[height] or "m",
-        given=tuple(options.columns), note=note,
-    )  # fmt: skip
-    if in_feet and not unit:
-        raise Unclear(
-            f"{where}: {crs} is in feet, and column {height} does not say its unit",
-            [Answer("if it is in feet, too", {"units": "ft"}), Answer("if not", {"units": "m"})],
-        )
-    got = f"got {','.join(header)[:120]}"
-    if options.by not in (None, LINE, *header):
-        raise InputError(f"{where}: expected a column '{options.by}' (--by), {got}")
-    if options.levels is not None and not columns.time:
-        raise InputError(
-            f"{where}: --water-level: expected a column of times, {got}; name it, as in --columns "
-            "time=NAME"
-        )
-    columns, times, clock = _find_times(columns, header, head, options)
-    if times:
-        clock.decided(f"{where}: column {columns.time}")
-    at, angles = [header.index(name) for name, _ in columns.numbers[:2]], Angles()
-    if degrees:
-        angles = Angles.of(header, at, head, dialect.comma, where, dialect.units)
-    kept = [name for name in header if name in options.labels | {LINE, options.by}]
-    scale = 1.0 if in_feet else UNITS[columns.place_unit or "m"]
-    return _Layout(columns, times, clock, angles, scale, kept)
-
-
-def _values(
-    where: str, dialect: Dialect, layout: _Layout
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Labels]]:
-    """Places [N, 2], the other numbers [N, ...], times in ns [N], whether they are known [N], and
-    the texts of the columns that are kept. What is no number is NaN; a missing cell is empty."""
-    columns, memory = layout.columns, MemoryMeter(f"{where}: its content")
-    at = [dialect.header.index(name) for name, _ in columns.numbers]
-    texts = {name: dict[str, int]() for name in layout.kept}
-    parts, rows, more = list[tuple[np.ndarray, ...]](), dialect.rows(), True
-    while more:
-        chunk = list(islice(rows, CHUNK))
-        more = len(chunk) == CHUNK
-        memory.add(ROW_BYTES * len(chunk))
-        values = _numbers([[cell_of(row, i) for i in at] for row in chunk], columns, dialect.comma)
-        if columns.degrees:
-            values[:, :2] = layout.angles.degrees(values[:, :2], chunk)
-        else:
-            values[:, :2] *= layout.scale
-        stamps, timed = np.zeros(len(chunk), dtype=np.int64), np.zeros(len(chunk), dtype=bool)
-        if layout.times:
-            stamps, timed = layout.clock.stamps(_joined(chunk, layout.times))
-        parts.append((values[:, :2], values[:, 2:], stamps, timed))
-        for name, known in texts.items():  # the index of each text among the distinct ones
-            i, before = dialect.header.index(name), len(known)
-            cells = (cell_of(row, i).strip() for row in chunk)
-            parts[-1] += (np.array([known.setdefault(c, len(known)) for c in cells], dtype=int),)
-            memory.add(sum(map(sys.getsizeof, islice(known, before, None))))
-    place, numbers, stamps, timed, *codes = map(np.concatenate, zip(*parts, strict=True))
-    labels = {
-        name: Labels(code, tuple(known))
-        for code, (name, known) in zip(codes, texts.items(), strict=True)
-    }
-    return place, numbers, stamps, timed, labels
-
-
-def _numbers(cells: Sequence[Sequence[str]], columns: Columns, comma: bool) -> np.ndarray:
-    """Values of cells [N, columns]; NaN if a cell is no number, or no angle in a column of
-    angles."""
-    shape = len(cells), len(columns.numbers)
-    if not comma:
-        try:
-            return np.array(cells, dtype=float).reshape(shape)
-        except ValueError:
-            pass
-    place = angle if columns.degrees else number
-    units = [unit for _, unit in columns.numbers[2:]]
-    return np.array([
-        [place(a, comma), place(b, comma),
-         *(number(cell, comma, unit) for cell, unit in zip(rest, units, strict=True))]
-        for a, b, *rest in cells
-    ]).reshape(shape)  # fmt: skip
-
-
-def _find_times(
-    columns: Columns, header: Sequence[str], rows: Sequence[Sequence[str]], options: ReadOptions
-) -> tuple[Columns, tuple[int, ...], Times]:
-    """The columns, which are of date and time, and how times are read. Times that are unclear are
-    ignored where none are needed."""
-    if columns.date and not columns.time:
-        columns = replace(columns, time=columns.date, date="")
-    while True:
-        at = tuple(header.index(name) for name in (columns.date, columns.time) if name)
-        texts = list(_joined(rows, at)) if at else []
-        clock = Times(texts)
-        known = bool(clock.stamps(texts)[1].any())
-        if known or not columns.date or "date" in options.columns:
-            break
-        columns = replace(columns, date="")  # `day` beside times that have a date
-    if not options.timed and (clock.ambiguous or not known):
-        columns, at = replace(columns, time="", date=""), ()
-    return columns, at, clock
-
-
-def _joined(rows: Sequence[Sequence[str]], at: Sequence[int]) -> Iterator[str]:
-    """The texts of columns of date and time."""
-    return (" ".join(cell_of(row, i) for i in at) for row in rows)
-
-
-def _thinned(rows: Iterator[list[str]]) -> list[list[str]]:
-    """Blocks of rows from the whole of a table, up to some thousand rows."""
-    kept, step = dict[int, list[list[str]]](), 1
-    for at, row in enumerate(rows):
-        block = at // BLOCK
-        if block % step == 0:
-            kept.setdefault(block, []).append(row)
-        if len(kept) * BLOCK > 3 * SAMPLE:
-            step *= 3
-            kept = {block: those for block, those in kept.items() if block % step == 0}
-    return [row for those in kept.values() for row in those]

@@ -7,16 +7,15 @@ depths are placed here: between the positions before and after.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from ..core.errors import InputError
 from ..core.geodesy import rough_metres
 from ..frontend.pings import EQUAL, OFFSET, compare
-from .cells import UNITS
-from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, Columns, plain_column_name, words_of
+from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, plain_column_name, words_of
 from .faults import POSITION_JUMP, impossible_positions, no_readings, placed_by
 from .look import untold
 from .options import Answer, Unclear
@@ -153,56 +152,41 @@ class Track:
         }  # fmt: skip
 
 
-def with_altitudes(
-    columns: Columns, place: np.ndarray, height: np.ndarray, altitude: np.ndarray, where: str,
-    sound_scale: float = 1.0,
-) -> tuple[Columns, np.ndarray, np.ndarray]:  # fmt: skip
-    """The ground, where a table has a vehicle's depth and altitude.
-
-    Args:
-        columns: as understood, with a column ``altitude``.
-        place: of the table [N, 2].
-        height: of the table [N].
-        altitude: of the table, in its unit [N]; NaN where unknown.
-        where: start of error messages.
-        sound_scale: as of ``ReadOptions``.
-
-    Returns:
-        The columns, without ``altitude`` where it is not above the ground; the heights [N], of the
-        ground where it is; and which rows have no altitude then [N], boolean.
-
-    Raises:
-        Unclear: the altitude may be above the ground, or above the sea.
-        InputError: ``sound_scale`` is not 1, which applies to depths below the surface.
-    """
-    if not _is_above_ground(columns, place, height, altitude, where):
-        return replace(columns, altitude=""), height, np.zeros(len(height), dtype=bool)
-    if sound_scale != 1:
-        raise InputError(
-            f"{where}: water.sound_speed: applies to depths below the surface only, got a "
-            f"vehicle's depth and altitude ({columns.description})"
-        )
-    above = altitude * UNITS[columns.altitude_unit] / UNITS[columns.unit]
+def without_altitude(place: np.ndarray, above: np.ndarray, degrees: bool) -> np.ndarray:
+    """Which rows have no altitude above the ground [N], boolean; the first two as of
+    ``RawSoundings`` and ``is_above_ground``."""
     lost, known = ~(above > 0), np.flatnonzero(above > 0)
-    wrong = no_readings(place[known], above[known], columns.degrees) if len(known) else {}
+    wrong = no_readings(place[known], above[known], degrees) if len(known) else {}
     for reason in {"no_reading", "sonar_limit"} & set(wrong):
         lost[known] |= wrong[reason]
-    ground = height + above if columns.down else height - above
-    return columns, np.where(lost, height, ground), lost
+    return lost
 
 
-def _is_above_ground(
-    columns: Columns, place: np.ndarray, height: np.ndarray, altitude: np.ndarray, where: str
-) -> bool:
-    """Whether altitudes are, by their names. Raises an ``Unclear`` where they may be: first comes
-    the ground that the place tells better."""
-    name, beside = columns.height, columns.altitude
-    if "altitude" in columns.given:
+def is_above_ground(
+    where: str, names: Mapping[str, str], given: Mapping[str, str], place: np.ndarray,
+    height: np.ndarray, above: np.ndarray,
+) -> bool:  # fmt: skip
+    """Whether the altitudes in a table are a vehicle's above the ground.
+
+    Args:
+        where: start of the question.
+        names: of columns by meaning, with that of altitudes.
+        given: those that options named.
+        place: of the table [N, 2].
+        height: of the table [N].
+        above: altitudes, in the unit of ``height`` [N]; NaN where unknown.
+
+    Raises:
+        Unclear: they may be above the ground, or above the sea. First comes the ground that the
+            place tells better.
+    """
+    name, beside = names.get("depth", names.get("z", "")), names["altitude"]
+    if "altitude" in given:
         return True
-    if OF_WATER & {*words_of(name)} or not (altitude > 0).any():
+    if OF_WATER & {*words_of(name)} or not (above > 0).any():
         return False
     vehicle = plain_column_name(name) in VEHICLE_DEPTHS
-    same = compare(np.abs(height), altitude).kind in (EQUAL, OFFSET)  # both of the ground
+    same = compare(np.abs(height), above).kind in (EQUAL, OFFSET)  # both of the ground
     if (vehicle or ABOVE_GROUND.search(plain_column_name(beside))) and not same:
         return True
     up = (height < 0).mean() > 0.5
@@ -211,7 +195,6 @@ def _is_above_ground(
         Answer("if the ground lies at the two together", {"columns": {**own, "altitude": beside}}),
         Answer(f"if {name} is that of the ground", {"columns": own}),
     ]
-    above = altitude * UNITS[columns.altitude_unit] / UNITS[columns.unit]
     if untold(place, height) <= untold(place, height - above if up else height + above):
         answers.reverse()
     raise Unclear(

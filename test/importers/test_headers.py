@@ -89,7 +89,7 @@ def test_eastings_and_northings_in_different_units_are_asked_about(read):
 def test_eastings_or_northings_of_utm_are_in_metres(header, read):
     depth = DEPTH / FOOT if "ft" in header else DEPTH
     found = read(table(header, EAST, NORTH, depth))
-    assert found.source["columns"]["place_unit"] == "m"
+    assert found.source["place_units"] == "m"
     np.testing.assert_allclose(np.ptp(found.xy, axis=0), (np.ptp(EAST), np.ptp(NORTH)), atol=0.02)
 
 

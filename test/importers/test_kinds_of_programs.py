@@ -111,6 +111,8 @@ KINDS = {
         {"name": "a", "track": [
             {"coords": {"latitude": LATITUDE[i], "longitude": LONGITUDE[i]}, "depth": DEPTH[i]}
             for i in range(COUNT)]}]}, indent=1),
+    "lists of JSON": json.dumps({"by": "a", "log": {
+        "lat": LATITUDE.tolist(), "lon": LONGITUDE.tolist(), "depth": DEPTH.tolist()}}),
     "points of WKT": table("WKT,depth", lambda i: (
         f'"POINT ({LONGITUDE[i]:.7f} {LATITUDE[i]:.7f})"', f"{DEPTH[i]:.2f}")),
     "places in one cell": table("position;depth", lambda i: (
@@ -208,7 +210,7 @@ def test_the_first_answer_of_a_table_without_a_header_is_the_right_one(row, answ
     path = write(table("", row))
     try:
         columns = read_soundings(path).source["columns"]
-        assert columns["first"] == "3" and columns["second"] == "4" and columns["height"] == "5"
+        assert [*columns.values()][:3] == ["3", "4", "5"]
     except Question as asked:
         assert next(iter(asked.answers.values())).startswith(f"--columns {answer}")
 
@@ -228,7 +230,7 @@ def test_places_in_one_cell_may_begin_later(write):
 
 def test_a_remark_above_the_rows_is_no_header(write):
     path = write("Node Number = 400\n" + table("", lambda i: (*at(i), f"{DEPTH[i]:.2f}"), " "))
-    assert read_soundings(path).source["columns"]["height"] == "3"
+    assert read_soundings(path).source["columns"]["depth"] == "3"
 
 
 def test_without_a_position_no_column_is_offered_for_one(write):

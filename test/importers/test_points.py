@@ -135,6 +135,12 @@ def test_units_and_other_elements(tmp_path):
         read_soundings(path, ReadOptions(columns={"depth": "draft"}))
 
 
+@pytest.mark.parametrize("words", ["Depth: 3.2 m", "depth=10,5ft", "A, Depth 3.2, 17 C"])
+def test_a_depth_may_stand_in_the_words_of_a_point(words, tmp_path):
+    path = gpx(tmp_path / "a.gpx", *(point(i, f"<desc>{words}</desc>", "wpt") for i in range(3)))
+    assert read_soundings(path).z == pytest.approx(-3.2, abs=0.001)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [("", "which column is the depth. candidates: none"), ("<a>" * 60, "expected GPX"),

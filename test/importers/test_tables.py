@@ -9,12 +9,13 @@ import pytest
 
 from poam_ros.core.errors import InputError, Question
 from poam_ros.core.geometry import Extent
-from poam_ros.importers import tables as reader
-from poam_ros.importers.cells import Times, angle, sniff
+from poam_ros.importers import columns as reader
+from poam_ros.importers.cells import Times, angle
 from poam_ros.importers.levels import WaterLevels
 from poam_ros.importers.options import read_mapping
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
+from poam_ros.importers.tables import read_text
 
 COUNT = 60
 
@@ -135,7 +136,7 @@ def test_a_table_without_a_header(lake, write):
     east = lake[0], lake[1] + 100, lake[2]  # beyond 90 degrees: a longitude
     found = read_soundings(write("".join(f"08:00:{i % 60:02d},{r}\n" for i, r in
                                          enumerate(rows(east).split()))))  # fmt: skip
-    assert len(found) == COUNT and found.source["columns"]["first"] == "2"
+    assert len(found) == COUNT and found.source["columns"]["latitude"] == "2"
     path = write(rows(lake))
     with pytest.raises(Question) as asked:
         read_soundings(path)
@@ -280,9 +281,9 @@ def test_levels_of_a_clock_are_of_every_day(write):
 
 def test_a_file_without_line_ends_is_refused_before_memory_is_taken(write):
     with pytest.raises(InputError, match="more than 65536 characters"):
-        sniff(write("1,2,3," * 50_000))
+        read_text(write("1,2,3," * 50_000))
     with pytest.raises(InputError, match="binary"):
-        sniff(write("\0" * 100))
+        read_text(write("\0" * 100))
 
 
 def test_eastings_become_degrees_by_their_crs(write):
