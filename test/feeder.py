@@ -1,26 +1,31 @@
-"""A vehicle made of publishers, for tests that feed a mapper many pings or bring it up and down."""
+"""Vehicles made of publishers: one that feeds a mapper pings, one that obeys a planner."""
 
 from __future__ import annotations
 
 import math
+import threading
 import time
+from functools import partial
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from driver_messages import write_odometry, write_range
+from geometry_msgs.msg import PoseStamped
 from heard import Listener, status_values
 from kept import Crossed
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Range
-from std_msgs.msg import Float64MultiArray, String
+from std_msgs.msg import Float64MultiArray, String, UInt64
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.ros.messages import read_report
-from poam_ros.ros.node import KEPT, LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.node import GOAL, KEPT, LATCHED, SENSOR_PUBLISH
 
 DEPTH = 100.0
+#: Where a test is not about them: a busy machine keeps messages waiting.
+PATIENT = {f"watchdog.{what}_timeout": 0.0 for what in ("odometry", "sonar", "map", "progress")}
 QUIET = 1.5  # s of wall time after which nothing that was sent is still on its way
 
 
@@ -108,3 +113,62 @@ class Surveyor(Feeder):
         x, y = self._place(stamp)
         false = Crossed.LINES[self._at(stamp)] == Crossed.FALSE
         return RawPing(stamp, float(6 + np.sin(x / 9) + np.cos(y / 7)) * (1 + false), 0.1, 100.0)
+
+
+planner_values = partial(status_values, name="planner")
+
+
+class Guided(Listener):
+    """A vehicle in ArduPilot's GUIDED mode: drives to the last goal it got, whatever comes after.
+
+    Odometry at 20 Hz, pings at 10; ``odometry`` and ``sonar`` may be switched off. Their stamps are
+    off by ``offset_s``.
+    """
+
+    SLOW = 0.005  # m/s: on its way, and nowhere within the time of a test
+    PERIOD = 0.05  # s
+
+    def __init__(self, place: tuple[float, float] = (9.0, -4.0), speed: float = 2.0) -> None:
+        super().__init__("guided")
+        self.place, self.speed = np.array(place), speed  # m, m/s
+        self.target: np.ndarray | None = None
+        self.trail: list[np.ndarray] = []
+        self.told = 0  # how long the trail was at the last goal
+        self.odometry = self.sonar = True
+        self.std, self.offset_s, self.count = 0.0, 0.0, 0
+        self._moving = threading.Lock()
+        self.listen(String, "mission/state", KEPT)
+        self.listen(String, "mission/reason", KEPT)
+        self.listen(DiagnosticArray, "/diagnostics", 100, planner_values)
+        self.create_subscription(PoseStamped, "goal_pose", self._on_goal, GOAL)
+        self._odometry = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
+        self._pings = self.create_publisher(Range, "sonar/range", SENSOR_PUBLISH)
+        self.samples = self.create_publisher(UInt64, "map/samples", LATCHED)
+        self.create_timer(self.PERIOD, self._step)
+
+    def _on_goal(self, message: PoseStamped) -> None:
+        with self._moving:
+            place = message.pose.position
+            self.target, self.told = np.array((place.x, place.y)), len(self.trail)
+        self.heard.keep("goal_pose", message)
+
+    def jump(self, place: tuple[float, float], target: np.ndarray | None) -> None:
+        """Move it to another place at once, with a target."""
+        with self._moving:
+            self.place, self.target = np.array(place), target
+
+    def _step(self) -> None:
+        self.count += 1
+        with self._moving:
+            if self.target is not None:
+                way = self.target - self.place
+                most = self.speed * self.PERIOD / max(np.linalg.norm(way), 1e-9)
+                self.place = self.place + way * min(1.0, most)
+        self.trail.append(self.place)
+        stamp = self.get_clock().now().nanoseconds + round(self.offset_s * SECOND)
+        if self.odometry:
+            message = write_odometry(VehicleState(stamp, (*self.place.tolist(), 0.0)))
+            message.pose.covariance[0] = message.pose.covariance[7] = self.std**2
+            self._odometry.publish(message)
+        if self.sonar and self.count % 2:
+            self._pings.publish(write_range(RawPing(stamp, 5.0, 0.1, 50.0)))

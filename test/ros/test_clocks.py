@@ -9,24 +9,17 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from driver_messages import write_odometry, write_range
-from geometry_msgs.msg import PoseStamped
-from heard import Listener
-from nav_msgs.msg import Odometry
-from rclpy.clock import Clock, ROSClock
+from feeder import PATIENT, Guided
+from rclpy.clock import ROSClock
 from rclpy.clock_type import ClockType
 from rclpy.parameter import Parameter
 from rclpy.time import Time as Stamp
-from sensor_msgs.msg import Range
 
 from poam_ros.app.nodes import MODULES
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import STATES
-from poam_ros.frontend.front_end import RawPing
-from poam_ros.frontend.odometry import VehicleState
 from poam_ros.mission.mission import DRIVEN, Status
 from poam_ros.ros import messages
-from poam_ros.ros import node as qos
 from poam_ros.ros.mapper import MapperNode
 from poam_ros.ros.monitor import MonitorNode
 from poam_ros.ros.planner import PlannerNode
@@ -34,8 +27,6 @@ from poam_ros.ros.simulator import SimulatorNode
 
 STEPS = (-3600.0, -1.0, 3600.0)  # s
 WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
-#: Until a test is about them: a busy machine keeps messages waiting.
-PATIENT = {f"watchdog.{what}_timeout": 0.0 for what in ("odometry", "sonar", "map", "progress")}
 
 
 class SetClock(ROSClock):
@@ -50,26 +41,8 @@ class SetClock(ROSClock):
         )
 
 
-class Boat(Listener):
-    """Publishes odometry and pings with stamps set by a test; receives goals."""
-
-    def __init__(self) -> None:
-        super().__init__("boat")
-        self.place, self.offset_s, self.silent = (0.0, 0.0, 0.0), 0.0, False
-        self.listen(PoseStamped, "goal_pose", qos.GOAL)
-        self._odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
-        self._pings = self.create_publisher(Range, "sonar/range", qos.SENSOR_PUBLISH)
-        self.create_timer(0.05, self._step, clock=Clock(clock_type=ClockType.STEADY_TIME))
-
-    def _step(self) -> None:
-        if not self.silent:
-            stamp_ns = self.get_clock().now().nanoseconds + round(self.offset_s * SECOND)
-            self._odometry.publish(write_odometry(VehicleState(stamp_ns, self.place)))
-            self._pings.publish(write_range(RawPing(stamp_ns, 5.0, 0.1, 50.0)))
-
-
 @pytest.fixture
-def ring(ros, eventually):
+def ring(ros, eventually, brisk):
     """A planner whose system clock a test sets, in a state; and the boat."""
 
     def start(state="pilot", **parameters):
@@ -80,7 +53,7 @@ def ring(ros, eventually):
         planner = ros(PlannerNode, parameters=given, up=False)
         planner.get_clock().__class__ = SetClock
         planner.open()
-        boat = ros(Boat)
+        boat = ros(Guided, place=(0.0, 0.0), speed=0.0)
         eventually(lambda: planner.mission.position is not None)
         mission = planner.mission
         if state == "exploring":
@@ -141,15 +114,15 @@ def test_setting_the_system_clock_changes_neither_mission_nor_watchdog(ring, eve
             eventually(lambda n=counted: len(boat.goals) >= n + 3)  # goals go on being repeated
             eventually(stamp_is_right)
         seen = planner.mission.track.length
-        boat.place = (0.5 * count, 0.0, 0.0)
+        boat.jump((0.5 * count, 0.0), None)
         eventually(lambda seen=seen: planner.mission.track.length > seen)
         assert planner.mission.state == state  # neither spent, nor paused, nor going on
-    boat.silent = True
+    boat.odometry = boat.sonar = False
     watch(planner)
     if state in DRIVEN:
         eventually(lambda: planner.mission.state == "paused")
         assert planner.mission.reason == "no odometry for 2 s"
-        boat.silent = False
+        boat.odometry = boat.sonar = True
         eventually(lambda: planner.mission.state == state)
 
 

@@ -84,11 +84,11 @@ def with_variance(v):
 
 
 def stepping(variance):
-    """Each two seconds a correction of 6 m."""
+    """Each half second a correction of 6 m."""
 
     def state(s):
         x, y, z = s.position
-        shift = 6.0 * (s.stamp_ns // (2 * SECOND) % 2)
+        shift = 6.0 * (s.stamp_ns // (SECOND // 2) % 2)
         return replace(s, position=(x + shift, y, z), variance=(variance, variance, 0.0))
 
     return state
@@ -196,11 +196,11 @@ class Vehicle(Listener):
         self.ranges.publish(self.driver.ping(measured, Z - BED))
 
     def _state(self, stamp_ns: int) -> VehicleState:
-        """On a circle of 12 m at 4 m/s, heading along it, by the stamp alone."""
-        turn = (stamp_ns - self.begun_ns) / SECOND / 3
+        """On a circle of 12 m at 12 m/s, heading along it, by the stamp alone."""
+        turn = (stamp_ns - self.begun_ns) / SECOND
         place, yaw = (12 * math.cos(turn), 12 * math.sin(turn), Z), turn + math.pi / 2
         attitude = 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)
-        return VehicleState(stamp_ns, place, attitude, speed=4.0)
+        return VehicleState(stamp_ns, place, attitude, speed=12.0)
 
 
 @pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.name)
@@ -211,7 +211,7 @@ def test_what_a_driver_publishes_is_taken_as_meant_or_refused_by_name(ros, event
 
     def enough():
         vehicle.play()
-        time.sleep(0.1)
+        time.sleep(0.05)
         if driver.refused:
             said = [text for text in vehicle.texts if f"refused as {driver.refused}" in text]
             return ledger.rejected[driver.refused] >= 20 and any(driver.says in t for t in said)
@@ -232,7 +232,7 @@ def test_corrections_without_a_covariance_are_still_refused(ros, eventually):
 
     def refused():
         vehicle.play()
-        time.sleep(0.1)
+        time.sleep(0.05)
         return ledger.odometry_rejected["jump"] >= 3
 
     eventually(refused)

@@ -17,22 +17,18 @@ import pytest
 
 pytest.importorskip("rclpy")
 
-from driver_messages import write_odometry
-from feeder import Feeder
-from geometry_msgs.msg import PoseStamped
-from heard import Listener
+from feeder import Feeder, Guided
+from heard import answer
 from kept import SMALL, rebuilt, rows
 from launched import node_command
-from nav_msgs.msg import Odometry
 from planted_missions import Planted
 from planted_nodes import Sender, compared, fly, mapper_process
-from std_msgs.msg import String, UInt64
+from std_msgs.msg import UInt64
 from std_srvs.srv import Trigger
 
 from poam_ros.frontend.events import STATES
-from poam_ros.frontend.odometry import VehicleState
 from poam_ros.ros.mapper import MapperNode
-from poam_ros.ros.node import LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.node import LATCHED
 from poam_ros.ros.simulator import SimulatorNode
 
 pytestmark = pytest.mark.ros
@@ -185,35 +181,6 @@ def test_a_killed_planner_resumes_after_a_restart(ros, ros_env, eventually, tmp_
     explore(2, 160, ros, ros_env, eventually, tmp_path, request)
 
 
-class Obedient(Listener):
-    """A vehicle that drives to its goals; operator and mapper of its mission."""
-
-    def __init__(self):
-        super().__init__("obedient")
-        for kind, topic, how in (
-            (String, "mission/state", LATCHED), (String, "mission/reason", LATCHED),
-            (PoseStamped, "goal_pose", 10),
-        ):  # fmt: skip
-            self.listen(kind, topic, how)
-        self.odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
-        self.samples = self.create_publisher(UInt64, "map/samples", LATCHED)
-        self.place, self.drives = np.array([8.0, -8.0]), True
-        self.create_timer(0.1, self._drive)
-
-    def _drive(self):
-        goals = self.goals
-        if self.drives and goals:
-            way = np.array(goals[-1]) - self.place
-            self.place = self.place + way * min(1.0, 0.5 / max(np.linalg.norm(way), 1e-9))
-        now = self.get_clock().now().nanoseconds
-        self.odom.publish(write_odometry(VehicleState(now, (*self.place.tolist(), 0.0))))
-
-    def ask(self, word):
-        client = self.create_client(Trigger, f"planner/{word}")
-        assert client.wait_for_service(LIMIT)
-        assert client.call(Trigger.Request()).success, word
-
-
 @pytest.mark.parametrize(
     "state",
     [
@@ -230,7 +197,7 @@ def test_a_planner_that_is_killed_in_any_state_comes_back_to_it(
         "on_done": "home", "max_samples": 100, "max_speed": 5.0,
         "watchdog.sonar_timeout": 0.0, "watchdog.progress_timeout": 0.0,
     }  # fmt: skip
-    vehicle = ros(Obedient)
+    vehicle = ros(Guided, place=(8.0, -8.0), speed=5.0)
 
     def start():
         planner = subprocess.Popen(node_command("planner", values), env=ros_env)
@@ -240,21 +207,24 @@ def test_a_planner_that_is_killed_in_any_state_comes_back_to_it(
     def said(expected):
         eventually(lambda: vehicle.states and vehicle.states[-1] == expected, what=expected)
 
+    def ask(word):
+        assert answer(vehicle.create_client(Trigger, f"planner/{word}"), eventually).success, word
+
     planner = start()
     said("waiting")
     if state != "waiting":
-        vehicle.ask("start")
+        ask("start")
         said("pilot")
     if state in ("exploring", "returning", "done"):
         said("exploring")
     if state in ("returning", "done"):
-        vehicle.drives = state == "done"
+        vehicle.speed = 5.0 if state == "done" else 0.0
         vehicle.samples.publish(UInt64(data=100))
         said(state)
     if state == "paused":
-        vehicle.ask("pause")
+        ask("pause")
         said("paused")
-    vehicle.drives = False
+    vehicle.speed = 0.0
     planner.send_signal(signal.SIGKILL)
     planner.wait(LIMIT)
     vehicle.heard.forget("mission/state", "mission/reason", "goal_pose")
@@ -266,13 +236,13 @@ def test_a_planner_that_is_killed_in_any_state_comes_back_to_it(
         )
         stay = pytest.approx(vehicle.place.tolist(), abs=1e-6)
         eventually(lambda: vehicle.goals[-1] == stay, what="it is not told to stay")
-        vehicle.ask("resume")
+        ask("resume")
         if state != "exploring":  # where no goal is without a map
             eventually(lambda: vehicle.goals[-1] != stay, what="it does not go on")
     said(state)
     if state == "returning":
         eventually(lambda: vehicle.goals and np.allclose(vehicle.goals[-1], (8, -8), atol=0.5))
-        vehicle.drives = True
+        vehicle.speed = 5.0
         said("done")
     planner.send_signal(signal.SIGINT)
     assert planner.wait(LIMIT) == 0

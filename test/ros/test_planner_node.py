@@ -6,10 +6,8 @@ import pathlib
 import re
 import subprocess
 import sys
-import threading
 import types
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import pytest
@@ -18,20 +16,20 @@ import yaml
 pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from driver_messages import write_odometry, write_range
+from driver_messages import write_odometry
+from feeder import PATIENT, Guided, planner_values
 from geometry_msgs.msg import PoseStamped
-from heard import Listener, answer, status_values
+from heard import Listener, answer
 from launched import node_command
 from nav_msgs.msg import Odometry, Path
 from rclpy.parameter import Parameter
-from sensor_msgs.msg import PointCloud2, Range
+from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import Float64, Header, String, UInt64
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.mission.target import GAPS
 from poam_ros.planning.pilots import PILOTS
@@ -42,11 +40,6 @@ from poam_ros.ros.planner import PlannerNode, main
 
 LIMIT = 300.0  # s, for a process to end
 WORKSPACE = [-10.0, 10.0, -5.0, 5.0]
-#: Where a test is not about them: a busy machine keeps messages waiting.
-PATIENT = {f"watchdog.{what}_timeout": 0.0 for what in ("odometry", "sonar", "map", "progress")}
-
-
-planner_values = partial(status_values, name="planner")
 
 
 class Vehicle(Listener):
@@ -101,7 +94,7 @@ class Vehicle(Listener):
 
 
 @pytest.fixture
-def ring(ros, eventually):
+def ring(ros, eventually, brisk):
     """A planner with these parameters, and the stand-in that is connected to it."""
 
     def start(**parameters):
@@ -290,68 +283,13 @@ def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
 # --- Nothing moves unasked ---
 
 
-class Guided(Listener):
-    """A vehicle in ArduPilot's GUIDED mode: drives to the last goal it got, whatever comes after.
-
-    Odometry at 20 Hz, pings at 10; ``odometry`` and ``sonar`` may be switched off.
-    """
-
-    SPEED = 2.0  # m/s
-    SLOW = 0.005  # m/s: on its way, and nowhere within the time of a test
-    PERIOD = 0.05  # s
-
-    def __init__(self) -> None:
-        super().__init__("guided")
-        self.place = np.array([9.0, -4.0])
-        self.target: np.ndarray | None = None
-        self.trail: list[np.ndarray] = []
-        self.told = 0  # how long the trail was at the last goal
-        self.odometry = self.sonar = True
-        self.std, self.count = 0.0, 0
-        self._moving = threading.Lock()
-        self.listen(String, "mission/state", qos.KEPT)
-        self.listen(String, "mission/reason", qos.KEPT)
-        self.listen(DiagnosticArray, "/diagnostics", 100, planner_values)
-        self.create_subscription(PoseStamped, "goal_pose", self._on_goal, qos.GOAL)
-        self._odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
-        self._pings = self.create_publisher(Range, "sonar/range", qos.SENSOR_PUBLISH)
-        self.create_timer(self.PERIOD, self._step)
-
-    def _on_goal(self, message: PoseStamped) -> None:
-        with self._moving:
-            place = message.pose.position
-            self.target, self.told = np.array((place.x, place.y)), len(self.trail)
-        self.heard.keep("goal_pose", message)
-
-    def jump(self, place: tuple[float, float], target: np.ndarray | None) -> None:
-        """Move it to another place at once, with a target."""
-        with self._moving:
-            self.place, self.target = np.array(place), target
-
-    def _step(self) -> None:
-        self.count += 1
-        with self._moving:
-            if self.target is not None:
-                way = self.target - self.place
-                most = self.SPEED * self.PERIOD / max(np.linalg.norm(way), 1e-9)
-                self.place = self.place + way * min(1.0, most)
-        self.trail.append(self.place)
-        now = self.get_clock().now().nanoseconds
-        if self.odometry:
-            message = write_odometry(VehicleState(now, (*self.place.tolist(), 0.0)))
-            message.pose.covariance[0] = message.pose.covariance[7] = self.std**2
-            self._odometry.publish(message)
-        if self.sonar and self.count % 2:
-            self._pings.publish(write_range(RawPing(now, 5.0, 0.1, 50.0)))
-
-
 @pytest.fixture
-def guided(ros, eventually):
+def guided(ros, eventually, brisk):
     """A planner that waits for its start, and a vehicle that it has not moved yet."""
 
     def start(**parameters):
         given = {"workspace": WORKSPACE, "pilot": "lawnmower", "planner": "max-entropy"}
-        given |= PATIENT | parameters
+        given |= {"goal_period": 0.2} | PATIENT | parameters
         planner = ros(PlannerNode, parameters=given)
         vehicle = ros(Guided)
         eventually(lambda: planner.mission.position is not None)
@@ -385,7 +323,7 @@ def held(vehicle, eventually, leg: list[float]) -> list[float]:
 
 def asked_to_hold(planner, vehicle, eventually, service: str, leg: list[float]) -> None:
     """A call of this service holds the vehicle where it is at that time."""
-    vehicle.SPEED = vehicle.SLOW
+    vehicle.speed = vehicle.SLOW
     eventually(lambda: np.linalg.norm(planner.mission.position - vehicle.place) < 0.5)
     before = vehicle.place
     assert call(vehicle, eventually, service).success
@@ -393,7 +331,7 @@ def asked_to_hold(planner, vehicle, eventually, service: str, leg: list[float]) 
     assert np.linalg.norm(before - place) < 1.0
     trail = np.array(vehicle.trail[: vehicle.told])
     assert np.linalg.norm(trail - place, axis=1).min() < 1e-6
-    vehicle.SPEED = Guided.SPEED
+    vehicle.speed = 2.0
 
 
 def test_no_goal_before_the_start_and_one_hold_at_each_end(guided, eventually):
@@ -434,7 +372,7 @@ def test_a_planner_that_is_ended_holds_the_vehicle_first(ros, eventually, ros_en
     planner = subprocess.Popen(node_command("planner", values), env=ros_env)
     try:
         eventually(lambda: vehicle.place[0] < 5)
-        vehicle.SPEED = vehicle.SLOW
+        vehicle.speed = vehicle.SLOW
     finally:
         planner.terminate()
         assert planner.wait(LIMIT) == 0
@@ -452,9 +390,9 @@ def test_presets_drive_a_vehicle_and_hold_it(guided, eventually, preset):
     planner, vehicle = guided(**values)
     assert call(vehicle, eventually, "start").success
     eventually(lambda: vehicle.goals and vehicle.goals[-1] == [-10, -5])
-    vehicle.SPEED = vehicle.SLOW  # it does not arrive meanwhile
+    vehicle.speed = vehicle.SLOW  # it does not arrive meanwhile
     some_reports(vehicle, eventually)
-    # Every goal once for Nav2; again every second for GUIDED, which may have missed one.
+    # Every goal once for Nav2; again and again for GUIDED, which may have missed one.
     assert (vehicle.goals.count([-10, -5]) == 1) == (preset == "nav2")
     asked_to_hold(planner, vehicle, eventually, "stop", [-10, -5])
     eventually(lambda: vehicle.states[-1] == "waiting")
@@ -463,7 +401,7 @@ def test_presets_drive_a_vehicle_and_hold_it(guided, eventually, preset):
 def test_missing_data_pause_and_their_return_resumes(guided, eventually):
     planner, vehicle = guided(
         **{"watchdog.odometry_timeout": 2.0},
-        **{"watchdog.sonar_timeout": 4.0},
+        **{"watchdog.sonar_timeout": 2.0},
         **{"watchdog.max_position_std": 3.0},
     )
     assert call(vehicle, eventually, "start").success
@@ -475,14 +413,13 @@ def test_missing_data_pause_and_their_return_resumes(guided, eventually):
     vehicle.odometry = True
     eventually(lambda: vehicle.states[-1] == "pilot")
     vehicle.sonar = False
-    eventually(lambda: vehicle.reasons[-1] == "no ping for 4 s")
+    eventually(lambda: vehicle.reasons[-1] == "no ping for 2 s")
     eventually(lambda: vehicle.states[-1] == "paused")  # two topics keep no order between them
     vehicle.std = 4.0
     eventually(lambda: planner.guidance._watchdog._std == 4.0)
     vehicle.sonar = True
     eventually(lambda: planner.guidance._watchdog._silent["sonar"] == 0.0)
-    some_reports(vehicle, eventually)
-    some_reports(vehicle, eventually)  # it would take 3 s to resume
+    some_reports(vehicle, eventually)  # it would take 0.3 s to resume
     assert vehicle.states[-1] == "paused"  # the position is not good enough
     vehicle.std = 1.0
     eventually(lambda: vehicle.states[-1] == "pilot")
@@ -655,7 +592,7 @@ def mavros(monkeypatch):
         (State(armed=False), "the vehicle was disarmed"),
     ],
 )
-def test_a_takeover_pauses_until_an_operator_resumes(ros, eventually, mavros, said, words):
+def test_a_takeover_pauses_until_an_operator_resumes(ros, eventually, brisk, mavros, said, words):
     given = {"workspace": WORKSPACE, "pilot": "lawnmower"} | PATIENT
     planner = ros(WithMavros, parameters=given)
     vehicle = ros(Guided)
