@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ...core.errors import CholeskyError
 from ...core.geometry import Land
-from ..interface import Drawn
+from ..interface import Drawn, Prediction
 from ..linalg import EXTRA_JITTER, cholesky
 from ..native.loader import INTEGER, POINTER, REAL, declared, structure
 from .index import hidden_by, rows_apart
@@ -62,13 +62,6 @@ class TrainingData:
     own: Tensor | None = None
 
 
-class Conditionals(NamedTuple):
-    """Mean and variance without noise of each query [N]."""
-
-    mean: Tensor
-    variance: Tensor
-
-
 class Gradient(NamedTuple):
     """Mean log loss, its gradients by the fields at the nodes [G * G, 4], the exponent and the
     noise variance, and the largest extra jitter."""
@@ -87,8 +80,9 @@ def compiled(neighbours: int) -> bool:
 
 def condition(
     kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor, own: Tensor | None = None
-) -> Conditionals:
-    """Predict each query x [N, 2] from the sites in its row of neighbours [S, k], -1 for none.
+) -> Prediction:
+    """Predict each query x [N, 2] from the sites in its row of neighbours [S, k], -1 for none;
+    variances are without noise.
 
     ``own``: the row of each query [N]; None: each has one of its own, in order. What queries share
     is computed only once.
@@ -105,7 +99,7 @@ def condition(
         for points, near in zip(x.split(CHUNK), neighbours.split(CHUNK), strict=True):
             system = _system(kernel, sites, points, near)
             parts.append(_limited(system, _solve(system, kernel.mean_precision)))
-    return Conditionals(*map(torch.cat, zip(*parts, strict=True)))
+    return Prediction(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def gradient(kernel: Kernel, sites: TrainingData, left_out: Tensor, neighbours: Tensor) -> Gradient:
@@ -196,7 +190,7 @@ def _problem(
 
 def _condition_in_c(
     kernel: Kernel, sites: TrainingData, x: Tensor, near: Tensor, own: Tensor | None
-) -> Conditionals:
+) -> Prediction:
     order, first = None, None
     if own is not None:  # in order, and no set without a query
         order = own.argsort(stable=True)
@@ -214,7 +208,7 @@ def _condition_in_c(
         mean, variance = (
             torch.empty_like(values).index_copy_(0, order, values) for values in (mean, variance)
         )
-    return Conditionals(mean, variance)
+    return Prediction(mean, variance)
 
 
 def _gradient_in_c(kernel: Kernel, sites: TrainingData, left_out: Tensor, near: Tensor) -> Gradient:

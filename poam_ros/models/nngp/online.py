@@ -17,7 +17,7 @@ from ...core.maps import StopCondition, UpdateReport
 from ..interface import Dataset, Drawn, ModelState, OnlineModel, Prediction, grid_points, until
 from ..native.loader import FEWER_STEPS
 from .calibration import VarianceCalibration, errors_of, factor_of_sums, left_out, widening
-from .conditional import Conditionals, compiled, condition, joint_covariance, simulate
+from .conditional import compiled, condition, joint_covariance, simulate
 from .kernel import Kernel, ParameterLayout, described
 from .sites import SiteStore
 from .training import HyperparameterState, NngpTrainer
@@ -25,8 +25,6 @@ from .training import HyperparameterState, NngpTrainer
 if TYPE_CHECKING:
     from .options import NeighbourOptions
 
-#: Blocks along a side of [-1, 1]^2; those with sites make up the surveyed area.
-BLOCKS = 16
 #: Width of the blending between two nodes, in mean spacings of the sites.
 TRANSITION = 1.5
 
@@ -59,19 +57,14 @@ class NeighbourGP(OnlineModel):
 
     def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new data. See ``OnlineModel``."""
-        before, count, start = self._learned, len(self.data), perf_counter()
-        calibrated, generator = self._widening, self._trainer.generator.get_state()
+        before, first, start = self.state(), not len(self.data), perf_counter()
         self.extra_jitter = 0.0
         try:
-            self._widening = VarianceCalibration()
             self._store.append(_dataset(new.X, new.y, new.noise))
             stored = perf_counter()
-            steps, loss = self._train(self._steps(first=count == 0), enough)
+            steps, loss = self._train(self._steps(first), enough)
         except BaseException:
-            self._learned, self._kernel = before, None
-            self._trainer.generator.set_state(generator)
-            self._store.restore(self.data[:count])
-            self._widening = calibrated
+            self.restore(before)
             raise
         seconds = {"index": stored - start, "training": perf_counter() - stored}
         return self._report(seconds, steps, loss)
@@ -187,7 +180,7 @@ class NeighbourGP(OnlineModel):
         """The neighbours of places [N, 2], [N, k], -1 for none."""
         return self._store.spread(x, *self.options.search)
 
-    def _blended(self, x: Tensor, step: float) -> Conditionals:
+    def _blended(self, x: Tensor, step: float) -> Prediction:
         """Predictions without seams at places [N, 2].
 
         With neighbours of their own, predictions jump where one neighbour is replaced by another;
@@ -218,7 +211,7 @@ class NeighbourGP(OnlineModel):
         mean, variance = torch.zeros(2, len(x), dtype=torch.float64)
         mean.index_add_(0, rows, weight * found.mean)
         variance.index_add_(0, rows, weight * found.variance)
-        return Conditionals(mean, variance)
+        return Prediction(mean, variance)
 
     def predict_grid(self, x: Tensor, y: Tensor, noise: bool = True) -> Prediction:
         """Predictive marginals [rows, columns] on a grid of x [columns] and y [rows].
@@ -227,7 +220,7 @@ class NeighbourGP(OnlineModel):
         """
         nodes = 0.0
         if self.options.blending and len(self._store) and len(x) > 1:
-            nodes = self.options.blending * site_spacing(self._store)
+            nodes = self.options.blending * self._store.spacing
             nodes = nodes if nodes > float(x[1] - x[0]) else 0.0
         found = self.predict(grid_points(x, y), noise, nodes)
         shape = len(y), len(x)
@@ -331,13 +324,6 @@ def along_rows(x: Tensor) -> Tensor:
     """
     rows, columns = ((x[:, axis].clamp(-1.0, 1.0) + 1.0) * 32.0 for axis in (1, 0))
     return (rows.floor() * 66.0 + columns).argsort(stable=True)
-
-
-def site_spacing(store: SiteStore) -> float:
-    """Mean spacing of the sites over the surveyed area, in scaled units."""
-    column, row = ((store.sites.x + 1.0) * (BLOCKS / 2)).long().clamp(0, BLOCKS - 1).unbind(1)
-    occupied = int((torch.bincount(row * BLOCKS + column, minlength=BLOCKS**2) > 0).sum())
-    return float(2.0 / BLOCKS * (occupied / max(1, len(store))) ** 0.5)
 
 
 def distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,8 @@ from .index import EVERYTHING, Index, Subset, spread_visible
 SAME_PLACE = 1e-9
 #: Cells along a side of [-1, 1]^2: further pings in a cell add little information on the fields.
 CELLS = 128
+#: Blocks of them along a side; those with sites make up the surveyed area.
+BLOCKS = 16
 #: Variances of pings' own noise are alike within a factor of 2^(1/KINDS); those below
 #: ``NEGLIGIBLE`` count as none.
 KINDS, NEGLIGIBLE = 2, 1e-9
@@ -67,6 +69,13 @@ class SiteStore:
         rows = self._rows[: len(self)]
         own = None if self.pings.noise is None else rows[:, OWN]
         return TrainingData(rows[:, :2], rows[:, TARGET], rows[:, NOISE], own)
+
+    @property
+    def spacing(self) -> float:
+        """Mean spacing of the sites over the surveyed area, in scaled units."""
+        parts = self._cells.view(BLOCKS, CELLS // BLOCKS, BLOCKS, CELLS // BLOCKS)
+        occupied = int(parts.any(3).any(1).sum())
+        return float(2.0 / BLOCKS * (occupied / max(1, len(self))) ** 0.5)
 
     def append(self, new: Dataset) -> None:
         """Add new pings."""
