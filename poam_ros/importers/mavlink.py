@@ -42,7 +42,8 @@ DATAFLASH, FRAMES = b"\xa3\x95\x80", (0xFD, 0xFE)
 _TEXT = re.compile(rb"^FMT, ?\d+, ?\d+, ?[A-Z]+, ?\w+, ?\w+", re.MULTILINE)
 #: Bytes of memory that a message takes; and that the list of a .bin's messages takes for each byte.
 MESSAGE_BYTES, LIST_FACTOR = 700, 2
-#: The messages of MAVLink that are read, with their fields.
+#: The messages of MAVLink that are read, with their fields; those of the fields that are integers.
+INTEGERS = ("time_boot_ms", "time_usec", "type", "fix_type", "flags", "id", "orientation")
 FIELDS = {
     "HEARTBEAT": ("type",),
     "ATTITUDE": ("time_boot_ms", "roll", "pitch", "yaw", "rollspeed", "pitchspeed", "yawspeed"),
@@ -79,10 +80,11 @@ OWN: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
     "MSG": ("HEARTBEAT", {}),
 }  # fmt: skip
 #: Of fields that they do not have.
-ABSENT_FIELDS = {"id": 0, "healthy": 1, "max_distance": math.inf, "orientation": DOWN}
+ABSENT_FIELDS = {"healthy": 1, "max_distance": math.inf, "orientation": DOWN}
 #: ArduPilot's status of a rangefinder with a reading; a quality that means that there is none.
 GOOD, NO_QUALITY = 4, 1
 SUBMARINE = 12  # MAV_TYPE
+FASTEST = 100.0  # m/s, of any vehicle; what leaps faster has positions of nowhere
 #: A receiver's time that counts from 1970, not from boot, in ms.
 SINCE_1970 = 10**12
 #: Messages with positions, the better first; the last counts metres from the EKF's origin.
@@ -280,7 +282,8 @@ def _usual_speed(places: np.ndarray) -> float:
     since = np.diff(places[:, 0])
     steps = np.hypot(*np.diff(rough_metres(places[:, 1:]), axis=0).T)
     known = (since > 0) & np.isfinite(steps)
-    return float(np.quantile(steps[known] / since[known], 0.9)) if known.any() else 0.0
+    speed = np.quantile(steps[known] / since[known], 0.9) if known.any() else 0.0
+    return min(float(speed), FASTEST)
 
 
 def _as_live(messages: list[LogMessage], fix: str, sonar: LogMessage) -> Iterator[LogMessage]:
@@ -353,10 +356,10 @@ def log_messages(path: Path, heard: Counter[str], refused: Counter[str]) -> Iter
                 every = _as_mavlink(own, fields(), seconds - first) if own in OWN else [fields()]
                 for each in every:
                     kind = OWN[own][0] if own in OWN else own
-                    of = {name: _plain(each[name]) for name in FIELDS[kind]}
+                    of = {name: _value(name, each[name]) for name in FIELDS[kind]}
                     of = {"id": 0, "lat": 0, "lon": of.pop("lng", 0), **of}
                     yield LogMessage(kind=kind, own_kind=own, **who, **of)
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, OverflowError):
                 refused["bad_message"] += 1
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
@@ -367,17 +370,21 @@ def log_messages(path: Path, heard: Counter[str], refused: Counter[str]) -> Iter
         heard["nothing further: " + type(error).__name__] += 1
 
 
-def _plain(value: Any) -> Any:
-    """The number of an enumeration or of flags, which JSON has as {"type": NAME} and {"bits": N};
-    and a text that it has as a list."""
+def _value(name: str, value: Any) -> Any:
+    """The value of a field. JSON has enumerations as {"type": NAME}, flags as {"bits": N}, a text
+    perhaps as a list, and null for NaN. Raises for what is no such value."""
     if isinstance(value, list):
-        return "".join(map(str, value))
-    if not isinstance(value, dict):
-        return value
-    if "bits" in value:
-        return value["bits"]
-    with library() as mavutil:
-        return getattr(mavutil.mavlink, str(value["type"]), -1)
+        value = "".join(map(str, value))
+    elif isinstance(value, dict) and "bits" in value:
+        value = value["bits"]
+    elif isinstance(value, dict) and name in INTEGERS:
+        with library() as mavutil:
+            value = getattr(mavutil.mavlink, str(value["type"]), -1)
+    if name == "param_id":
+        return str(value)
+    if name in INTEGERS:
+        return int(np.int64(value))  # refuses what no field can hold
+    return math.nan if value is None else float(value)
 
 
 def _json(path: Path, refused: Counter[str]) -> Iterator[Written]:
@@ -391,9 +398,9 @@ def _json(path: Path, refused: Counter[str]) -> Iterator[Written]:
                 tree = json.loads(message.data)
                 header, fields = tree.get("header", {}), tree.get("message", tree)
                 kind = str(fields.get("type", "without a type"))
-                component = header.get("component_id", AUTOPILOT_COMPONENT)
-                fields = {**fields, "type": fields.get("mavtype", 0)}
-                who = header.get("system_id", 1), component
+                component = int(header.get("component_id", AUTOPILOT_COMPONENT))
+                fields = {**fields, "type": fields.get("mavtype") or 0}
+                who = int(header.get("system_id", 1)), component
             except (ValueError, AttributeError, RecursionError, TypeError):
                 refused["bad_message"] += 1
                 continue

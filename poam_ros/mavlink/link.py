@@ -226,13 +226,14 @@ class Link:
         """
         if self._connection is None and not self._open(now_s):
             return []
+        found = list[Any]()
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # the library prints its errors
-                found = self._drain(now_s)
+                self._drain(found, now_s)
                 self._send_regular(now_s)
         except (OSError, EOFError, ValueError, self._mavutil.mavlink.MAVError) as error:
             self._close(str(error) or type(error).__name__)
-            return []
+            return found
         if not self._is_udp and now_s - self._data_s > SILENT_S:  # the library hides a closed link
             self._close(f"nothing received for {SILENT_S:.0f} s")
         return found
@@ -308,20 +309,17 @@ class Link:
             self._connection.close()
         self._connection, self.failing = None, f"{self.settings.url}: {why}"
 
-    def _drain(self, now_s: float) -> list[Any]:
-        """Everything that has arrived, as a heartbeat may be at the end of a long queue. The number
-        of reads is bounded, so that a flood of packets does not keep it busy for ever."""
-        link, found = self._connection, []
-        self.flooded = True
+    def _drain(self, found: list[Any], now_s: float) -> None:
+        """Append everything that has arrived, as a heartbeat may be at the end of a long queue. The
+        number of reads is bounded, so that a flood of packets does not keep it busy for ever."""
+        link, self.flooded = self._connection, True
         for _ in range(MAX_READS):
             if not (data := link.recv(CHUNK)):
                 self.flooded = False
                 break
             self._data_s = now_s
-            for message in link.mav.parse_buffer(data) or ():
-                if self._is_ours(message, now_s):
-                    found.append(message)
-        return found
+            messages = link.mav.parse_buffer(data) or ()
+            found.extend(each for each in messages if self._is_ours(each, now_s))
 
     def _is_ours(self, message: Any, now_s: float) -> bool:
         """Whether a message is of the vehicle; others are counted, and so are lost ones, by gaps in

@@ -328,6 +328,29 @@ def test_a_damaged_log_of_ardupilot_prints_nothing_of_the_library(tmp_path, capf
     assert "bad header" not in "".join(capfd.readouterr())
 
 
+@pytest.mark.parametrize("value", [None, "deep", [], {}, 10**400, {"type": 3}], ids=str)
+@pytest.mark.parametrize("name", ["current_distance", "lat", "system_id", "time_boot_ms"])
+def test_values_of_a_recording_that_are_no_numbers_are_counted(tmp_path, name, value):
+    """In JSON, where NaN is null; every third message has one."""
+    record = pytest.importorskip("mcap.writer")
+    with (tmp_path / "log.mcap").open("wb") as file:
+        writer = record.Writer(file)
+        writer.start()
+        channel = writer.register_channel("mavlink/2/1/ALL", "json", 0)
+        for number, (ns, message) in enumerate(messages()):
+            fields, header = message.to_dict(), {"system_id": 2, "component_id": 1}
+            fields["type"] = fields.pop("mavpackettype")
+            where = header if name in header else fields
+            if name in where and number % 3 == 0:
+                where[name] = value
+            text = json.dumps({"header": header, "message": fields}).encode()
+            writer.add_message(channel, ns, text, ns)
+        writer.finish()
+    found = read_soundings(tmp_path / "log.mcap", ReadOptions(trusted=True))
+    assert COUNT // 3 < len(found) < COUNT + (name in ("lat", "system_id"))
+    assert np.isin(np.round(-found.z, 2), DEPTH).all() and sum(found.refused.values())
+
+
 @pytest.mark.parametrize("left", ["GGA", "DPT"])
 def test_a_log_without_depths_or_positions_says_what_it_has(tmp_path, left):
     pytest.importorskip("pynmeagps")
