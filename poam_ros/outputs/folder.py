@@ -103,6 +103,15 @@ def check_run(folder: Path) -> None:
         raise InputError(f"RUN: expected the folder of a run or mission, got {folder}")
 
 
+def version_of(path: Path) -> tuple[int, int, int] | None:
+    """A value that changes when a file is written; None if there is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size
+
+
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a CSV file with a header, row by row; texts that look like formulas are quoted."""
     with atomic_write(path) as file:

@@ -105,62 +105,6 @@ class MapReport:
     finished: bool = False
 
 
-class EpochScores:
-    """Scores each map once the mapper's report on it (with the same ``stamp_ns``) has arrived."""
-
-    def __init__(self, workspace: Extent) -> None:
-        self._workspace = workspace
-        self._scorer: GridScorer | None = None
-        self._maps: dict[int, ElevationMap] = {}
-        self._reports: dict[int, MapReport] = {}
-        self.began_ns: int | None = None  # ROS time at the start of the mission
-        self._scored: list[tuple[int, EpochRecord]] = []  # with the maps' stamps
-
-    @property
-    def epochs(self) -> list[EpochRecord]:
-        """Records of all scored maps; times count from the first map until the start is known."""
-        scored = self._scored
-        began_ns = scored[0][0] if scored and self.began_ns is None else self.began_ns or 0
-        return [replace(epoch, time_s=(ns - began_ns) / SECOND) for ns, epoch in scored]
-
-    def mission_began(self, stamp_ns: int) -> None:
-        """The mission began at this ROS time; of several the earliest counts."""
-        self.began_ns = min(stamp_ns, self.began_ns or stamp_ns)
-
-    def set_truth(self, grid: Grid, elevation: np.ndarray) -> None:
-        """The ground truth, elevation [rows, columns] in m."""
-        self._scorer = GridScorer(self._workspace, lambda xy: grid.interpolate(elevation, xy))
-        self._score()
-
-    def add_map(self, received: ElevationMap) -> None:
-        self._maps[received.stamp_ns] = received
-        self._score()
-
-    def add_report(self, report: MapReport) -> None:
-        self._reports[report.stamp_ns] = report
-        self._score()
-
-    def _score(self) -> None:
-        """Score every map that has its report, in order."""
-        scorer = self._scorer
-        for stamp_ns in sorted(self._maps.keys() & self._reports.keys()) if scorer else ():
-            assert scorer is not None
-            received, report = self._maps.pop(stamp_ns), self._reports.pop(stamp_ns)
-            if self._scored and report.samples <= self._scored[-1][1].samples:
-                continue
-            layers = (received.mean, received.variance)
-            drawn = Predicted(*(received.grid.interpolate(z, scorer.points) for z in layers))
-            try:
-                metrics = scorer.score(drawn, report.target_mean, report.target_variance)
-            except InputError:  # a variance is not positive: the row says so
-                metrics = Metrics(*[float("nan")] * 5)
-            epoch = EpochRecord(report.samples, 0.0, metrics, report.update_s, report.predict_s)
-            self._scored.append((stamp_ns, epoch))
-        for waiting in (self._maps, self._reports):
-            while len(waiting) > PENDING:
-                del waiting[min(waiting)]
-
-
 @dataclass
 class Progress:
     """The progress of the mission, for display."""
@@ -190,7 +134,8 @@ class Progress:
 
 
 class RunRecorder:
-    """Scores published maps, and writes epochs.csv, config.yaml and truth.npz as they become known.
+    """Scores each map once the mapper's report on it (with the same ``stamp_ns``) has arrived, and
+    writes epochs.csv, config.yaml and truth.npz as they become known.
 
     Args:
         workspace: the rectangle in which maps are scored.
@@ -202,6 +147,8 @@ class RunRecorder:
 
     Attributes:
         config: parameters by node, for config.yaml.
+        progress: of the mission.
+        began_ns: ROS time at the start of the mission; None until it is known.
         succeeded: whether the run's folder is complete; without a folder: whether there are epochs.
         over: whether the mapper's last map and results are there, and ``linger`` has passed.
 
@@ -219,12 +166,17 @@ class RunRecorder:
         nodes: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.scores, self._path, self.log = EpochScores(workspace), path, log
+        self._workspace, self._path, self.log = workspace, path, log
         self._linger, self._nodes, self._clock = linger, nodes, clock
         self.progress = Progress()
         self.config: dict[str, dict[str, Any]] = {}
         self.succeeded = self.over = False
+        self._maps: dict[int, ElevationMap] = {}  # by stamp, as are the reports
+        self._reports: dict[int, MapReport] = {}
+        self._scored: list[tuple[int, EpochRecord]] = []  # with the maps' stamps
+        self.began_ns: int | None = None
         self._truth: tuple[Grid, np.ndarray] | None = None
+        self._scorer: GridScorer | None = None
         self._version: object = None  # of what was written
         self._complete = True  # whether that was all
         self._finished: MapReport | None = None
@@ -232,19 +184,25 @@ class RunRecorder:
         self._done_at: float | None = None
         if path is not None:
             files.make_folder(path)
-        self._before = self._map_file_version()
+        self._before = self._map_version()
 
     def set_truth(self, grid: Grid, elevation: np.ndarray) -> None:
         """The ground truth, elevation [rows, columns] in m at the cells' centres."""
         self._truth = grid, elevation
-        self.scores.set_truth(grid, elevation)
+        self._scorer = GridScorer(self._workspace, lambda xy: grid.interpolate(elevation, xy))
+
+    def add_map(self, received: ElevationMap) -> None:
+        """Add a published map."""
+        self._maps[received.stamp_ns] = received
+        self._score()
 
     def add_report(self, report: MapReport) -> None:
         """Add the mapper's report on a map; the last one says that its results are written."""
-        self.scores.add_report(report)
+        self._reports[report.stamp_ns] = report
         # If another map follows, it was the last report of an earlier mission.
         self._finished = report if report.finished else None
         self._finished_at = self._clock()
+        self._score()
 
     def add_config(self, node: str, config: dict[str, Any]) -> None:
         """Add a node's parameters by name, for config.yaml."""
@@ -252,18 +210,49 @@ class RunRecorder:
         if node == "planner":
             self.progress.max_samples = config["max_samples"]
 
+    def mission_began(self, stamp_ns: int) -> None:
+        """The mission began at this ROS time; of several the earliest counts."""
+        self.began_ns = min(stamp_ns, self.began_ns or stamp_ns)
+
     def set_state(self, state: str) -> None:
         """Set the state of the mission."""
         self.progress.state = state
         if state == DONE and self._done_at is None:
             self._done_at = self._clock()
 
+    @property
+    def epochs(self) -> list[EpochRecord]:
+        """Records of all scored maps; times count from the first map until the start is known."""
+        self._score()
+        began_ns = self.began_ns or (self._scored[0][0] if self._scored else 0)
+        return [replace(epoch, time_s=(ns - began_ns) / SECOND) for ns, epoch in self._scored]
+
+    def _score(self) -> None:
+        """Score every map that has its report, in order, and drop the oldest without."""
+        scorer = self._scorer
+        for stamp_ns in sorted(self._maps.keys() & self._reports.keys()) if scorer else ():
+            assert scorer is not None
+            received, report = self._maps.pop(stamp_ns), self._reports.pop(stamp_ns)
+            if self._scored and report.samples <= self._scored[-1][1].samples:
+                continue
+            layers = (received.mean, received.variance)
+            drawn = Predicted(*(received.grid.interpolate(z, scorer.points) for z in layers))
+            try:
+                metrics = scorer.score(drawn, report.target_mean, report.target_variance)
+            except InputError:  # a variance is not positive: the row says so
+                metrics = Metrics(*[float("nan")] * 5)
+            epoch = EpochRecord(report.samples, 0.0, metrics, report.update_s, report.predict_s)
+            self._scored.append((stamp_ns, epoch))
+        for waiting in (self._maps, self._reports):
+            while len(waiting) > PENDING:
+                del waiting[min(waiting)]
+
     def poll(self) -> None:
         """Update the progress, and write what is new; call it periodically."""
-        epochs = self.scores.epochs
+        epochs, now, finished = self.epochs, self._clock(), self._finished
         self.progress.epochs = len(epochs)
         self.progress.epoch = epochs[-1] if epochs else None
-        complete, now, finished = self._write(), self._clock(), self._finished
+        complete = self._write(epochs)
         if self._done_at is None:
             return
         if finished is not None and self._path is not None:
@@ -280,10 +269,10 @@ class RunRecorder:
 
     def close(self) -> None:
         """Write what is new, and draw the figures of what the mapper has written, if it has."""
-        self._write()
+        self._write(self.epochs)
         if self._path is None:
             return
-        if self._map_file_version() == self._before:
+        if self._map_version() == self._before:
             if self._done_at is not None:
                 self.succeeded = False
                 self.log.error(f"the mapper wrote no map to {self._path}; no figures are drawn")
@@ -298,24 +287,20 @@ class RunRecorder:
             self.log.error(f"figures: {error}")
             self.succeeded = False
 
-    def _map_file_version(self) -> tuple[int, int] | None:
-        """A value that changes when map.npz, the mapper's last file, is written."""
-        try:
-            status = (self._path / "map.npz").stat() if self._path is not None else None
-        except FileNotFoundError:
-            status = None
-        return None if status is None else (status.st_mtime_ns, status.st_ino)
+    def _map_version(self) -> object:
+        """A value that changes when the mapper's last file is written."""
+        return None if self._path is None else files.version_of(self._path / files.MAP)
 
-    def _write(self) -> bool:
+    def _write(self, epochs: list[EpochRecord]) -> bool:
         """Write what is new since the last time; returns whether it succeeded then."""
-        scores, path = self.scores, self._path
+        path = self._path
         # Times count from the mission's beginning, which may be heard late.
-        version = len(scores.epochs), scores.began_ns, len(self.config)
-        if path is None or not scores.epochs or version == self._version:
+        version = len(epochs), self.began_ns, len(self.config)
+        if path is None or not epochs or version == self._version:
             return self._complete
         self._version, self._complete = version, False
         try:
-            rows = [epoch.row() for epoch in scores.epochs]
+            rows = [epoch.row() for epoch in epochs]
             files.write_table(path / "epochs.csv", files.EPOCH_COLUMNS, rows)
             config = {"version": __version__, "simulated": True, "nodes": self.config}
             files.write_config(path / "config.yaml", config)

@@ -23,7 +23,7 @@ from ..journal.tables import read_only
 from ..mission.mission import Status
 from .chart import Chart, ExportSettings, read_chart
 from .crossings import FILE as CROSSINGS
-from .folder import EPOCH_COLUMNS, LEFT_OUT, MAP, SAVED, check_run, read_table
+from .folder import EPOCH_COLUMNS, LEFT_OUT, MAP, SAVED, check_run, read_table, version_of
 from .run import REFUSED, Run, read_unmapped
 
 #: Severity of a notice, the worst first.
@@ -109,10 +109,10 @@ class FolderView:
     def scene(self) -> Scene:
         """The present scene; the same object while the files are unchanged."""
         if (now := time.monotonic()) - self._ahead_at >= AHEAD_S:
-            ahead, self._ahead_at = _version(self._folder / AHEAD), now
+            ahead, self._ahead_at = version_of(self._folder / AHEAD), now
             # Reading a journal that has no writer leaves an empty one.
             self._ahead = ahead if ahead and ahead[2] else None
-        versions = (*(_version(self._folder / name) for name in FILES), self._ahead)
+        versions = (*(version_of(self._folder / name) for name in FILES), self._ahead)
         state = _state(self._folder)
         if (versions, state) != (self._versions, self._state):
             if versions != self._versions:
@@ -169,21 +169,12 @@ def newest() -> Path:
     written = [
         (version[0], path.parent)
         for home in HOMES for name in FILES for path in home.glob(f"*/{name}")
-        if (version := _version(path)) is not None
+        if (version := version_of(path)) is not None
     ]  # fmt: skip
     if not written:
         homes = " or ".join(f"{home}/" for home in HOMES)
         raise InputError(f"RUN: expected the folder of a run or mission; there is none in {homes}")
     return max(written)[1]
-
-
-def _version(path: Path) -> tuple[int, int, int] | None:
-    """A value that changes when a file is written; None if there is no file."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def _pings(folder: Path) -> np.ndarray:

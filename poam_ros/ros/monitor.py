@@ -92,7 +92,7 @@ class MonitorNode(BaseNode):
 
     def _on_map(self, message: PointCloud2) -> None:
         with self._warned_of("map_unreadable"):
-            self.recorder.scores.add_map(messages.read_map_cloud(message))
+            self.recorder.add_map(messages.read_map_cloud(message))
 
     def _on_report(self, message: Float64MultiArray) -> None:
         with self._warned_of("report_unreadable"):
@@ -114,7 +114,7 @@ class MonitorNode(BaseNode):
 
     def _on_plan(self, message: Plan) -> None:
         """The mission begins with the first plan, which is latched for late subscribers."""
-        self.recorder.scores.mission_began(messages.stamp_to_ns(message.header.stamp))
+        self.recorder.mission_began(messages.stamp_to_ns(message.header.stamp))
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         """For the display: statuses of the nodes in this namespace; others share the topic."""

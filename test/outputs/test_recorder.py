@@ -10,7 +10,6 @@ from poam_ros.outputs.recorder import (
     FILES_TIMEOUT_S,
     PENDING,
     SETTLING_S,
-    EpochScores,
     MapReport,
     RunRecorder,
 )
@@ -76,7 +75,7 @@ def make(time, tmp_path):
     def start(path=tmp_path, linger=10.0, **options):
         recorder = RunRecorder(WORKSPACE, path, Log(), linger=linger, clock=time, **options)
         recorder.set_truth(GRID, truth())
-        recorder.scores.began_ns = 5 * SECOND
+        recorder.mission_began(5 * SECOND)
         return recorder
 
     return start
@@ -85,7 +84,7 @@ def make(time, tmp_path):
 def hear(recorder, *, finished=True):
     """A mission of two maps; its results are kept where ``finished``."""
     for second, samples in ((7, 10), (9, 20)):
-        recorder.scores.add_map(drawn(second, samples))
+        recorder.add_map(drawn(second, samples))
         recorder.add_report(report(second, samples))
     recorder.set_state("done")
     if finished:
@@ -107,7 +106,7 @@ def test_files_are_written_as_they_become_known(make, time, tmp_path):
     assert tuple(table) == EPOCH_COLUMNS
     assert table["samples"].tolist() == [10, 20] and table["time_s"].tolist() == [2, 4]
     assert "max_samples: 20" in (tmp_path / "config.yaml").read_text()
-    recorder.scores.mission_began(4 * SECOND)  # heard late
+    recorder.mission_began(4 * SECOND)  # heard late
     recorder.add_config("mapper", {"method": "poam"})
     recorder.poll()
     assert read_table(tmp_path / "epochs.csv")["time_s"].tolist() == [3, 5]
@@ -161,7 +160,7 @@ def test_the_last_map_may_come_after_its_report(make, time, tmp_path):
         time.now += SETTLING_S / 2
         recorder.poll()
         assert recorder.over == (epochs(tmp_path) == [10, 20, 30])
-        recorder.scores.add_map(drawn(11, 30))
+        recorder.add_map(drawn(11, 30))
     assert recorder.over
 
 
@@ -218,13 +217,13 @@ def test_without_a_folder_epochs_are_enough(make):
 
 
 def test_maps_and_reports_may_arrive_in_any_order():
-    log = EpochScores(WORKSPACE)
+    log = RunRecorder(WORKSPACE, None, Log(), linger=None)
     log.add_report(report(2, 10))
     log.add_map(drawn(2, 10))
     assert log.epochs == []  # no truth yet
     log.set_truth(GRID, truth())
     assert [(e.samples, e.time_s) for e in log.epochs] == [(10, 0)]  # of no known begin
-    log.began_ns = SECOND  # which may be heard late
+    log.mission_began(SECOND)  # which may be heard late
     log.add_map(drawn(4, 20, error=4.0))
     log.add_report(report(4, 20))
     log.add_map(drawn(4, 20))
@@ -241,7 +240,7 @@ def test_maps_and_reports_may_arrive_in_any_order():
 
 
 def test_an_invalid_variance_gives_a_row_of_nans():
-    log = EpochScores(WORKSPACE)
+    log = RunRecorder(WORKSPACE, None, Log(), linger=None)
     log.set_truth(GRID, truth())
     log.add_map(ElevationMap(GRID, truth(), np.zeros(GRID.shape), stamp_ns=SECOND))
     log.add_report(report(1, 10))
@@ -249,7 +248,7 @@ def test_an_invalid_variance_gives_a_row_of_nans():
 
 
 def test_maps_without_a_report_are_dropped():
-    log = EpochScores(WORKSPACE)
+    log = RunRecorder(WORKSPACE, None, Log(), linger=None)
     log.set_truth(GRID, truth())
     for second in range(1, PENDING + 2):
         log.add_map(drawn(second, second))

@@ -60,13 +60,13 @@ def monitor(ros):
 
 
 def scored(node):
-    return [(epoch.samples, epoch.time_s) for epoch in node.recorder.scores.epochs]
+    return [(epoch.samples, epoch.time_s) for epoch in node.recorder.epochs]
 
 
 def test_maps_are_scored_with_times_since_the_first_plan(ros, monitor, eventually):
     node, mission = monitor(), ros(Mission)
     mission.plan(3)
-    eventually(lambda: node.recorder.scores.began_ns == 3 * SECOND)
+    eventually(lambda: node.recorder.began_ns == 3 * SECOND)
     mission.plan(4)  # later ones begin nothing
     mission.samples.publish(UInt64(data=17))
     mission.draw(5, 10)
