@@ -86,24 +86,25 @@ class Crossed:
             return
         self.table.write(folder, order)
         lines = [(bias.name, "", bias, out, said) for bias, out, said in self._lines]
-        days = [bias for kind, bias in self._parts if kind == DAY]
+        days = self._biases.get(DAY, [])
         lines += [("", bias.name, bias, 0, _verdict(bias, DAY)) for bias in days]
         write_lines(folder, lines)
 
-    def _biases(self, names: np.ndarray) -> list[Bias]:
-        return biases(names, self.table.difference, self.table.left_out, self.weight)
-
-    @property
-    def _parts(self) -> list[tuple[str, Bias]]:
-        """The biases of days, files and boats, each with its kind."""
-        return [(kind, bias) for kind, names in self.parts.items() for bias in self._biases(names)]
+    @cached_property
+    def _biases(self) -> dict[str, list[Bias]]:
+        """Those of lines, days, files and boats, by kind."""
+        given, kinds = self.table, {LINE: self.table.lines, **self.parts}
+        return {
+            kind: biases(names, given.difference, given.left_out, self.weight)
+            for kind, names in kinds.items()
+        }
 
     @cached_property
     def _lines(self) -> list[tuple[Bias, int, str]]:
         """Bias, number of soundings left out, and verdict of each line that has crossings, such
         soundings, or runs that stay though they may be false."""
         found = []
-        known = {bias.name: bias for bias in self._biases(self.table.lines)}
+        known = {bias.name: bias for bias in self._biases[LINE]}
         for number, name in enumerate(self.line.names):
             factors = self.found.multiple[(self.line.code == number) & self.refused]
             runs = [text for line, text in self._runs if line == name]
@@ -122,7 +123,7 @@ class Crossed:
         but of none that is left out in part."""
         own = [b for b, *_ in self._lines if b.offset and b.name not in self._spoilt]
         own.sort(key=lambda bias: -abs(bias.median))
-        found = [part for part in self._parts if part[1].offset]
+        found = [(kind, b) for kind in self.parts for b in self._biases[kind] if b.offset]
         return found + [(LINE, bias) for bias in own]
 
     @cached_property
@@ -238,12 +239,9 @@ class Divisions(NamedTuple):
 
 def units(soundings: Soundings) -> Labels:
     """The units that have a level of their own: each boat or file on each day."""
-    parts = list(parts_of(soundings).values())
-    if not parts:
-        return days(soundings)
-    known, code = np.unique(
-        np.column_stack([part.code for part in parts]), axis=0, return_inverse=True
-    )
+    parts = list(parts_of(soundings).values()) or [days(soundings)]
+    codes = np.column_stack([part.code for part in parts])
+    known, code = np.unique(codes, axis=0, return_inverse=True)
     names = (
         " ".join(part.names[i] for part, i in zip(parts, row, strict=True)).strip()
         for row in known.tolist()

@@ -203,19 +203,17 @@ def joint_draws(
     """
     drawn = np.empty((count, len(xy)), dtype=np.float32)
     known = np.zeros(len(xy), dtype=bool)
+    task, threads, what = BathymetricMapper.deviations, mapper.settings.threads, "joint draw"
     for number, (side, rows) in enumerate(_rounds(xy)):
-        if number == 0:
-            drawn[:, rows] = mapper.deviations(xy[rows], count, seed)
-        else:
-            parts, tiles = _squared(xy, rows, WIDE * side), []
-            for k, part in enumerate(parts):
-                low, high = xy[part].min(0) - AROUND * side, xy[part].max(0) + AROUND * side
-                near = np.flatnonzero(known & ((xy >= low) & (xy <= high)).all(1))
-                own = int(np.random.SeedSequence([seed, number, k]).generate_state(1)[0])
-                tiles.append((xy[part], count, own, (xy[near], drawn[:, near])))
-            threads, what = mapper.settings.threads, "tile of the joint draws"
-            for k, found in by_workers(client, threads, _tile, mapper, tiles, what):
-                drawn[:, parts[k]] = found
+        parts, tiles = _squared(xy, rows, WIDE * side) if number else [rows], []
+        for k, part in enumerate(parts):
+            low, high = xy[part].min(0) - AROUND * side, xy[part].max(0) + AROUND * side
+            near = np.flatnonzero(known & ((xy >= low) & (xy <= high)).all(1))
+            own = int(np.random.SeedSequence([seed, number, k]).generate_state(1)[0])
+            given = xy[near], drawn[:, near]
+            tiles.append((xy[part], count, own if number else seed, given))
+        for k, found in by_workers(client, threads, task, mapper, tiles, what):
+            drawn[:, parts[k]] = found
         known[rows] = True
     return drawn
 
@@ -248,10 +246,6 @@ def _squared(xy: np.ndarray, rows: np.ndarray, side: float) -> list[np.ndarray]:
 
 def _squares(xy: np.ndarray, side: float) -> np.ndarray:
     return np.floor(xy / side).astype(np.int64)
-
-
-def _tile(mapper: BathymetricMapper, *tile: Any) -> np.ndarray:
-    return mapper.deviations(*tile).astype(np.float32)
 
 
 def with_level_errors(

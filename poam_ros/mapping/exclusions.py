@@ -19,7 +19,7 @@ from ..core.errors import InputError, quantity, shown
 from ..core.geodesy import WGS84, GeoReference, transformed
 from ..core.reading import TEXT_FACTOR, read_whole
 from ..core.settings import flat
-from ..outputs.folder import LEFT_OUT, read_records, read_table, unquoted, write_table
+from ..outputs.folder import LEFT_OUT, read_records, unquoted, write_table
 from ..outputs.run import CONFIG, read_settings
 from ..planning.areas import inside, ring
 from .soundings import DATES, LINE, Labels, Soundings
@@ -269,16 +269,6 @@ def own_rows(soundings: Soundings) -> np.ndarray:
     return soundings.row - begins[files(soundings).code]
 
 
-def rows_and_files(soundings: Soundings) -> dict[str, np.ndarray]:
-    """Columns of a table: the row of each sounding in its file [N] and, if there are several files,
-    its file [N]."""
-    columns = {ROW: own_rows(soundings)}
-    if soundings.files:
-        paths = tuple(path for path, _ in soundings.files)
-        columns[FILE] = Labels(files(soundings).code, paths).words
-    return columns
-
-
 class Edits:
     """The ``edits.csv`` of a run of `poam map`, which can be changed.
 
@@ -348,23 +338,18 @@ class Edits:
     def _soundings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """File, row (-1: unknown), line and place [N, 2] of all soundings of the run, also of those
         that are not in the map."""
-        table = read_table(self._folder / "samples.csv", ("x", "y"))
-        count, path, others = len(table["x"]), self._folder / LEFT_OUT, []
+        every = read_records(self._folder / "samples.csv", ("x", "y"))
+        several, path = bool(every) and FILE in every[0], self._folder / LEFT_OUT
         if path.is_file():
-            every = read_records(path, (FILE, ROW, LINE, "x", "y"))
-            others = [each for each in every if each[ROW] and each["x"]]
-
-        def column(name: str, missing: str | float) -> np.ndarray:
-            kind, own = type(missing), table.get(name, np.full(count, missing))
-            cells = np.array([each[name] for each in others], dtype=kind)
-            return np.concatenate((own.astype(kind), cells))
-
-        xy = np.column_stack((column("x", 0.0), column("y", 0.0)))
+            others = read_records(path, (FILE, ROW, LINE, "x", "y"))
+            every += [each for each in others if each[ROW] and each["x"]]
+        xy = np.array([[each["x"], each["y"]] for each in every], dtype=float).reshape(-1, 2)
         file = np.full(len(xy), self._name)
-        if FILE in table:
-            known, code = np.unique(column(FILE, ""), return_inverse=True)
+        if several:
+            known, code = np.unique([each[FILE] for each in every], return_inverse=True)
             file = np.array(file_names(known.tolist()))[code.reshape(-1)]
-        return file, column(ROW, -1.0).astype(np.int64), column(LINE, ""), xy
+        row = np.array([each.get(ROW, -1) for each in every], dtype=float).astype(np.int64)
+        return file, row, np.array([each.get(LINE, "") for each in every]), xy
 
     def take_back(self, row: Exclusion) -> None:
         """Remove a row, if it is still there. Raises as ``leave_out``."""

@@ -62,8 +62,7 @@ class Outline:
     def box(self) -> Extent:
         """The rectangle around all polygons."""
         corners = np.concatenate([rings[0] for rings in self.polygons])
-        (xmin, ymin), (xmax, ymax) = corners.min(0), corners.max(0)
-        return Extent(*map(float, (xmin, xmax, ymin, ymax)))
+        return Extent(*np.column_stack((corners.min(0), corners.max(0))).ravel().tolist())
 
     @property
     def area(self) -> float:
@@ -258,14 +257,11 @@ def surveyed(
     sounded, side = grid.counted(xy) > 0, float(np.diff(grid.x[:2])[0])
     part, _ = label(known & ~land, np.ones((3, 3)))
     water = np.isin(part, np.unique(part[sounded & (part > 0)]))
-    step = int(np.ceil(np.sqrt(water.size / CELLS)))
+    step, (rows, columns) = int(np.ceil(np.sqrt(water.size / CELLS))), water.shape
     coarse = slice(step // 2, None, step)
     found = between_soundings(Grid(grid.x[coarse], grid.y[coarse]), water[coarse, coarse], xy)
-    nearest = (
-        np.minimum(np.arange(size) // step, most - 1)
-        for size, most in zip(water.shape, found.shape, strict=True)
-    )
-    between = found[np.ix_(*nearest)] & water
+    found = np.pad(found.repeat(step, 0).repeat(step, 1), (0, step), mode="edge")
+    between = found[:rows, :columns] & water
     far = distance_transform_edt(~sounded, side)[between]
     reach = float(np.quantile(far, 0.9)) if far.any() else np.inf  # a single line
     near = known & (distance_transform_edt(~between, side) <= reach)
@@ -297,26 +293,18 @@ def between_soundings(grid: Grid, water: np.ndarray, track: np.ndarray) -> np.nd
         apart = float(np.quantile(cKDTree(places).query(places, 2)[0][:, 1], 0.9))
         # Their cells may be farther apart than they are, by the side of a cell.
         sounded = far <= min((apart + side) / 2, reach / REACH)
-    rows, columns = np.nonzero(water)
-    run = gap = np.zeros(len(rows), dtype=np.int64)
-    met = []
-    for angle in 2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS:
-        # In steps of half a cell: no path skips land that is a cell wide.
-        up, right = np.sin(angle) / 2, np.cos(angle) / 2
-        going, found = np.arange(len(rows)), np.zeros(len(rows), dtype=bool)
-        for step in range(1, int(2 * reach / side) + 1):
-            row = np.rint(rows[going] + step * up).astype(np.int64)
-            column = np.rint(columns[going] + step * right).astype(np.int64)
-            afloat = (row >= 0) & (row < grid.shape[0]) & (column >= 0) & (column < grid.shape[1])
-            afloat[afloat] = water[row[afloat], column[afloat]]
-            going, row, column = going[afloat], row[afloat], column[afloat]
-            hit = sounded[row, column]
-            found[going[hit]] = True
-            going = going[~hit]
-        met.append(found)
-    for found in (*met, *met):
-        run = np.where(found, 0, run + 1)
-        gap = np.maximum(gap, run)
+    most = int(2 * reach / side)
+    state = np.pad(np.where(water, 1 + sounded, 0), most)  # land 0, water 1, soundings 2
+    cells, turns = np.array(np.nonzero(water)), 2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS
+    met = np.zeros((DIRECTIONS, cells.shape[1]), dtype=bool)
+    for found, angle in zip(met, turns, strict=True):
+        going, way = np.arange(cells.shape[1]), np.array([[np.sin(angle)], [np.cos(angle)]]) / 2
+        for step in range(1, most + 1):  # of half a cell: no path skips land that is a cell wide
+            row, column = np.rint(cells[:, going] + step * way).astype(np.int64) + most
+            there = state[row, column]
+            found[going[there == 2]] = True
+            going = going[there == 1]
+    half = (np.roll(met, turn, axis=0)[: DIRECTIONS // 2] for turn in range(DIRECTIONS))
     between = sounded & water
-    between[rows, columns] |= gap < DIRECTIONS / 2
+    between[water] |= np.all([seen.any(0) for seen in half], axis=0)
     return between

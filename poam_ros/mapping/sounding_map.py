@@ -49,7 +49,7 @@ from ..screening.judge import PingBlocks, ShiftWatch
 from .calibration import KEY, LEVELS, known_errors
 from .crossed import DAY, Crossed, cross, units
 from .drawing import OnProgress, by_workers, draw, joint_draws, predict, with_level_errors
-from .exclusions import rows_and_files
+from .exclusions import FILE, ROW, files, own_rows
 from .outline import Outline, shore_prior, surveyed
 from .soundings import (
     DATES,
@@ -105,11 +105,9 @@ def learn(
         PoamError: the model fails for good.
     """
     samples, table = soundings.samples(settings.water_level), soundings.is_table
-    steps, out = soundings.steps, np.zeros(len(soundings), dtype=bool)
-    if steps is not None:  # a mission's pings were screened
-        settings = replace(settings, screening=replace(settings.screening, enabled=False))
-    else:
-        settings = settings.screened(samples, table=table)
+    steps, out, land = soundings.steps, np.zeros(len(soundings), dtype=bool), None
+    if steps is None:  # a mission's pings were screened, and its model knew no land
+        settings, land = settings.screened(samples, table=table), soundings.land
         if table:  # screened as a whole, see ``cross``
             out = (crossed or cross(soundings, settings)).refused
         elif soundings.multiple is not None:
@@ -117,8 +115,7 @@ def learn(
     aside, before, kept = samples[np.flatnonzero(out)], int(out.sum()), np.flatnonzero(~out)
     if before:
         soundings, samples = soundings[kept], samples[kept]
-    land = soundings.land if steps is None else None  # a mission's model knew no land
-    prior = settings.prior
+    prior, refused = settings.prior, Samples.empty()
     if prior is None and shore and table:
         prior = shore_prior(land, samples.xy, samples.z)
     mapper = BathymetricMapper(workspace, settings.model, settings.seed, land, prior)
@@ -129,15 +126,15 @@ def learn(
 
     if table:
         left, status = _learn_table(mapper, samples, batches, report)
-        refused, withdrawn = aside, Samples.empty()
+        refused, aside = aside, refused
     else:
         loop = _learn_pings(mapper, samples, batches, steps, settings.screening, report)
         left, status = loop.sample_queue.samples, loop.status
-        refused, withdrawn = Samples.empty(), Samples.joined([aside, loop.withdrawn])
+        aside = Samples.joined([aside, loop.withdrawn])
     if mapper.initialised:
         if steps is None:
             mapper.calibrate(settings.stretches)
-        return mapper, refused, withdrawn
+        return mapper, refused, aside
     if steps is not None:
         raise InputError("mission: its journal ends before the first map")
     if status.failing:
@@ -176,7 +173,8 @@ def _learn_pings(
     """Learn a recording as a vehicle's mapper would, or repeat a mission's steps; what waited at
     their end follows."""
     # The batches are those of the record: none closes by itself.
-    loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=screening)
+    live = replace(screening, enabled=screening.enabled and steps is None)
+    loop = ModelLoop(mapper, Ledger(numbering=False), WaypointBatches(), screening=live)
     if steps is not None:
 
         def give_up(number: int) -> None:
@@ -400,7 +398,11 @@ class SoundingMap:
             (folder / name).unlink(missing_ok=True)
         self.crossed.write(folder, order)
         index = np.searchsorted(self.taken.row, mapper.data.number)
-        columns, unit = rows_and_files(self.taken[index]), units(self.taken)
+        mapped, unit = self.taken[index], units(self.taken)
+        columns = {ROW: own_rows(mapped)}
+        if mapped.files:
+            paths = np.array([path for path, _ in mapped.files], dtype=object)
+            columns[FILE] = paths[files(mapped).code]
         if len(unit.names) > 1:
             columns[DAY] = unit.at(index).words
         write_samples(

@@ -167,19 +167,19 @@ class LeftOut(NamedTuple):
     Attributes:
         reason: as in the ledger.
         row: in the log [M]; -1 without one.
-        stamp_ns: times of measurement [M], in ns; 0 where unknown.
         xyz: places and elevations [M, 3], in m; NaN where unknown.
-        depth: below the water surface [M], in m; NaN where unknown.
-        line: names of the survey lines [M]; empty where unknown.
+        stamp_ns: times of measurement [M], in ns; 0, or None, where unknown.
+        depth: below the water surface [M], in m; None: unknown.
+        line: names of the survey lines [M]; None: unknown.
         why: details of the reason; who, when: as a person wrote them.
     """
 
     reason: str
     row: np.ndarray
-    stamp_ns: np.ndarray
     xyz: np.ndarray
-    depth: np.ndarray
-    line: np.ndarray
+    stamp_ns: np.ndarray | None = None
+    depth: np.ndarray | None = None
+    line: np.ndarray | None = None
     why: str = ""
     who: str = ""
     when: str = ""
@@ -189,10 +189,9 @@ class LeftOut(NamedTuple):
         """Pings that a front end refused, by reason."""
         every = (pings[pings.reason == reason] for reason in dict.fromkeys(pings.reason.tolist()))
         return tuple(
-            cls(str(each.reason[0]), np.full(len(each), -1), each.stamp_ns, each.xyz,
-                np.full(len(each), np.nan), np.full(len(each), "", dtype=object))
+            cls(str(each.reason[0]), np.full(len(each), -1), each.xyz, each.stamp_ns)
             for each in every
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -357,14 +356,9 @@ class Soundings:
         self, these: np.ndarray, reason: str, why: str = "", who: str = "", when: str = ""
     ) -> LeftOut:
         """Some of the soundings (``these`` [N], boolean) as a record of what is left out."""
-        index, count = np.flatnonzero(these), int(these.sum())
-        stamps = np.zeros(count, dtype=np.int64) if self.stamp_ns is None else self.stamp_ns[index]
-        depth = np.full(count, np.nan) if self.depth is None else self.depth[index]
-        known = LINE in self.labels
-        line = self.labels[LINE].at(index).words if known else np.full(count, "", dtype=object)
-        return LeftOut(
-            reason, self.row[index], stamps, self.xyz[index], depth, line, why, who, when
-        )
+        part = self[np.flatnonzero(these)]
+        line = part.labels[LINE].words if LINE in part.labels else None
+        return LeftOut(reason, part.row, part.xyz, part.stamp_ns, part.depth, line, why, who, when)
 
     def without(self, *parts: LeftOut) -> Soundings:
         """The soundings without some parts, which are counted by reason."""
@@ -391,12 +385,12 @@ def write_left_out(
         for row, part, i in sorted(every, key=lambda each: (each[0] < 0, each[0])):
             path, first = files[max(0, bisect_right(begins, row) - 1)]
             x, y, z = part.xyz[i].tolist()
-            depth = float(part.depth[i])
-            depth = water_level - z if depth != depth else depth
+            depth = water_level - z if part.depth is None else float(part.depth[i])
             yield [
-                path, "" if row < 0 else row - first, time_text(int(part.stamp_ns[i])),
-                part.line[i], *map(millimetres, (x, y, z, depth)), part.reason, part.why, part.who,
-                part.when,
+                path, "" if row < 0 else row - first,
+                "" if part.stamp_ns is None else time_text(int(part.stamp_ns[i])),
+                "" if part.line is None else part.line[i], *map(millimetres, (x, y, z, depth)),
+                part.reason, part.why, part.who, part.when,
             ]  # fmt: skip
 
     write_table(folder / LEFT_OUT, COLUMNS, rows())

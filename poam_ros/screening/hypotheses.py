@@ -31,9 +31,10 @@ FACTORS = np.array([1.0, 2.0, 3.0, 1.0])
 RUN = 3
 #: Multiples that are recognised; and what a sounding is that is neither bottom nor a multiple.
 MULTIPLES, OTHER_ECHO = (2, 3), 0
-#: More soundings than this, or more depths (of a metre or more: positions are no better) along the
-#: track, are a long run, which needs another pass to be false. Multiples end at one in so many.
-LONG, LONG_DEPTHS, LEAST_DEPTH = 20, 3.0, 1.0
+#: More soundings than this are a long run, which needs another pass to be false; so are those that
+#: go on for more depths of the bottom beside them, and farther than they are deep: no pit is seen
+#: that is deeper than wide. Multiples end at one in so many.
+LONG, LONG_DEPTHS = 20, 3.0
 MAX_SKIPPED = 12  # nonsense between two other soundings, at most
 GRAIN = 0.1  # standard deviation of a step along the bottom, relative to the range
 EXACT = 0.02  # the same where a multiple begins or ends
@@ -54,9 +55,9 @@ CHANGES = np.log([
 BEGINS = np.log([1.0, 5e-4, 2.5e-4, 1e-4])
 NO_READING = 0.05  # m: no boat floats on this; sounders say so when they hear nothing
 #: Share of the depth before it: what is shallower, and nearer than it is shallower, is what a
-#: sounder hears of itself when it has lost the bottom; so is what is as many times as deep.
+#: sounder hears of itself when it has lost the bottom.
 LOST = 1 / 8
-NO_READINGS = 0.01  # rate at which a run of either begins
+NO_READINGS = 0.01  # rate at which a run of such readings begins
 NEVER = 1e6  # log odds of what is ruled out
 AT_ONCE = 256  # soundings that NumPy weighs steps to at a time
 MIN_RANGE_M = 0.01  # shorter ranges count as this
@@ -64,9 +65,8 @@ BIN = 0.1  # width of the classes of ranges, in their logarithm
 PRIOR = 20  # soundings for which a uniform density of false ranges stands
 LEVEL = 0.1  # of the depth: smaller differences between lines are offsets, not echoes
 UNSEEN = 0.01  # share of the bottom that other lines say nothing about: a cliff, a wreck, a pit
-#: Log odds by other passes that contradict a run, or agree with a part of it: what one of them says
-#: at most of its bottom.
-CONTRADICTED = -np.log(UNSEEN)
+#: Log odds by other passes that contradict a run: one in twenty.
+CONTRADICTED = np.log(20)
 #: And on average for each independent prediction: along a bank all are off to one side.
 CLEARLY = np.log(5)
 MIN_SOUNDINGS = 20  # a shorter record is not tested
@@ -237,8 +237,7 @@ class _Record:
         away = np.abs(self.travelled[around] - self.travelled[ends])
         least, most = (of.reduceat(self.r[rows], first) for of in (np.minimum, np.maximum))
         lost = (most < LOST * depth.min(1)) & (depth - most[:, None] > away).all(1)
-        lost |= (LOST * least > depth.max(1)) & (least[:, None] - depth > away).all(1)
-        short = lost | (length <= LONG_DEPTHS * np.maximum(depth.mean(1), LEAST_DEPTH))
+        short = lost | (length <= np.maximum(LONG_DEPTHS * depth.mean(1), least))
         long = (end - first > LONG) | ~short
         return [rows[i:j] for i, j in zip(first[long].tolist(), end[long].tolist(), strict=True)]
 
