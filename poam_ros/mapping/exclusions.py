@@ -190,16 +190,12 @@ def _meet(
                 )
             corners = place.to_map(transformed(WGS84, place.system(), corners[:, ::-1]))
         return inside(corners, soundings.xy)
-    if column in soundings.labels:
-        labels = soundings.labels[column]
-    elif column == LINE:
-        labels = with_lines(soundings).labels[LINE]
-    elif column == DAY and (found := days(soundings)).names != ("",):
-        labels = found
-    elif column == FILE:
-        labels = Labels(files(soundings).code, tuple(map(str, logs)))
-        value = _whole_path(labels.names, value, by)
-    else:
+    own = with_lines(soundings).labels if column == LINE else soundings.labels
+    paths = Labels(files(soundings).code, tuple(map(str, logs)))
+    labels = {FILE: paths, DAY: days(soundings), **own}.get(column)
+    if labels is paths:
+        value = _whole_path(paths.names, value, by)
+    if labels is None or labels.names == ("",):
         known = dict.fromkeys([*soundings.labels, LINE, FILE, ROW, POLYGON, DEGREES])
         raise by.expected(
             f"a column of the log ({', '.join(known)}, or {DAY} where times are known), got "
