@@ -53,6 +53,16 @@ def write_run(folder, samples, values, shift=0.0, seed=0, resolution=6.0):
     write_truth(folder / "truth.npz", truth.reshape(grid.shape), WORKSPACE)
 
 
+def made_run(environment, method, seed, smse, samples=(500, 1000, 3000, 5000), **other):
+    """A run for ``write_sweep``, whose MSLL is its SMSE less 2, and whose updates take 0.5 s."""
+    smse = np.broadcast_to(np.asarray(smse, float), len(samples))
+    values = {"smse": smse, "msll": smse - 2, "update_s": np.full(len(samples), 0.5)}
+    return {
+        "environment": environment, "method": method, "seed": seed, "samples": samples,
+        "values": values, **other,
+    }  # fmt: skip
+
+
 def write_sweep(folder, runs):
     """runs.csv and the runs' folders; ``runs``: dicts of environment, method, seed, samples,
     values and what else ``write_run`` takes, and maybe pilot and planner."""

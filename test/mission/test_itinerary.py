@@ -178,31 +178,23 @@ def straight_line(goal, heading, before, offset, count, step=2.0):
     return goal + travel * along + offset * across
 
 
-def test_reached_between_two_sparse_positions():
-    """2 m/s, one position a second: none of them need lie near the goal."""
+@pytest.mark.parametrize(
+    ("wanted", "offsets"), [("reached", (0, 0.099)), ("passed", (0.101, 1.33))]
+)
+def test_goals_are_reached_or_passed_between_sparse_positions(wanted, least, most):
+    """2 m/s, one position a second: none of them need lie near the goal, nor in the capture
+    radius."""
     rng = np.random.default_rng(1)
     for _ in range(200):
         goal = rng.uniform(-30, 30, 2)
-        before, offset = rng.uniform(5, 25), rng.uniform(-0.099, 0.099)
+        before, offset = rng.uniform(5, 25), rng.uniform(least, most) * rng.choice([-1, 1])
         line = straight_line(goal, rng.uniform(-4, 4), before, offset, 40)
         outcome, index = follow(ArrivalDetector(goal, max_speed=2.0), line)
-        assert outcome == "reached"
-        # Told at the first position within the radius or beyond it.
-        first = math.ceil((before - math.sqrt(0.1**2 - offset**2)) / 2 - 1e-9)
-        assert index == first
-
-
-def test_passed_by_the_closest_approach():
-    """A miss by less than the capture radius, also where no position lies within it."""
-    rng = np.random.default_rng(2)
-    for _ in range(200):
-        goal = rng.uniform(-30, 30, 2)
-        before, offset = rng.uniform(5, 25), rng.uniform(0.101, 1.33) * rng.choice([-1, 1])
-        line = straight_line(goal, rng.uniform(-4, 4), before, offset, 40)
-        outcome, index = follow(ArrivalDetector(goal, max_speed=2.0), line)
-        assert outcome == "passed"
-        # Soon after the closest approach, not before.
-        assert before / 2 <= index <= before / 2 + 2
+        assert outcome == wanted
+        if wanted == "reached":  # told at the first position within the radius or beyond it
+            assert index == math.ceil((before - math.sqrt(0.1**2 - offset**2)) / 2 - 1e-9)
+        else:  # soon after the closest approach, not before
+            assert before / 2 <= index <= before / 2 + 2
 
 
 def test_the_goal_radius_decides():

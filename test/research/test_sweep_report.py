@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sweep_folders import write_sweep
+from sweep_folders import made_run, write_sweep
 
 pytest.importorskip("matplotlib", reason="a report has figures")
 
@@ -22,13 +22,10 @@ STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF"}
 
 
 def run(environment, method, seed, **other):
-    samples = (600, 1000, 3000, 5000)
     level = 0.1 * (1 + seed) + (0.1 if method == "ovc" else 0)
-    values = {"smse": np.full(4, level), "msll": np.full(4, level - 2)}
-    return {
-        "environment": environment, "method": method, "seed": seed, "samples": samples,
-        "values": values, **other,
-    }  # fmt: skip
+    return made_run(
+        environment, method, seed, level, **{"samples": (600, 1000, 3000, 5000)} | other
+    )
 
 
 def names(suffix=""):

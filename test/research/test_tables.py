@@ -1,21 +1,14 @@
 """Averages, deviations and bold figures of small tables, worked out by hand."""
 
-import numpy as np
 import pytest
-from sweep_folders import write_sweep
+from sweep_folders import made_run, write_sweep
 
 from poam_ros.research.comparison import Statistic, method_label, read_comparisons
 from poam_ros.research.report import average_rows, caption, format_statistic, markdown_table, notes
 
 
-def run(method, seed, smse, samples=(500, 1000, 3000, 5000), environment="bay", **other):
-    """A run whose MSLL is its SMSE less 2, and whose updates take 0.5 s."""
-    smse = np.broadcast_to(np.asarray(smse, float), len(samples))
-    values = {"smse": smse, "msll": smse - 2, "update_s": np.full(len(samples), 0.5)}
-    return {
-        "environment": environment, "method": method, "seed": seed, "samples": samples,
-        "values": values, **other,
-    }  # fmt: skip
+def run(method, seed, smse, environment="bay", **other):
+    return made_run(environment, method, seed, smse, **other)
 
 
 def compare(folder, *runs):

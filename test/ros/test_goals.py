@@ -103,10 +103,20 @@ def pose(x: float) -> PoseStamped:
     return messages.write_pose((x, 0.0), 1, "map")
 
 
-def test_each_goal_is_sent_once_and_replaces_the_one_before():
-    scene = Scene()
+@pytest.fixture
+def scene():
+    """Nothing was sent."""
+    return Scene()
+
+
+@pytest.fixture
+def first(scene):
+    """The scene's first goal, on its way."""
     scene.go(1)
-    first = scene.server.answer()
+    return scene.server.answer()
+
+
+def test_each_goal_is_sent_once_and_replaces_the_one_before(scene, first):
     scene.goals.repeat(pose(1))
     scene.later()
     scene.go(2)
@@ -117,22 +127,18 @@ def test_each_goal_is_sent_once_and_replaces_the_one_before():
     assert not scene.warnings.counts
 
 
-def test_to_hold_cancels_until_the_goal_has_ended():
-    scene = Scene()
-    scene.go(1)
-    handle = scene.server.answer()
+def test_to_hold_cancels_until_the_goal_has_ended(scene, first):
     scene.goals.hold(pose(0))
     assert scene.server.cancels == ["1"]
     scene.later(1.0)  # the first may have been lost
     assert scene.server.cancels == ["1", "1"]
-    handle.end(CANCELED)
+    first.end(CANCELED)
     scene.later()
     assert scene.server.cancels == ["1", "1"] and scene.sent == ["1"]
     assert not scene.warnings.counts
 
 
-def test_a_goal_that_is_accepted_after_the_hold_is_cancelled():
-    scene = Scene()
+def test_a_goal_that_is_accepted_after_the_hold_is_cancelled(scene):
     scene.go(1)
     scene.goals.hold(pose(0))
     assert not scene.server.cancels
@@ -140,22 +146,17 @@ def test_a_goal_that_is_accepted_after_the_hold_is_cancelled():
     assert scene.server.cancels == ["1"]
 
 
-def test_after_a_hold_the_next_goal_is_sent_and_not_cancelled():
-    scene = Scene()
-    scene.go(1)
-    handle = scene.server.answer()
+def test_after_a_hold_the_next_goal_is_sent_and_not_cancelled(scene, first):
     scene.goals.hold(pose(0))
     scene.go(2)
-    handle.end(CANCELED)
+    first.end(CANCELED)
     scene.server.answer()
     scene.later()
     assert scene.sent == ["1", "2"] and scene.server.cancels == ["1"]
 
 
-def test_rejected_and_aborted_goals_are_sent_again_later():
-    scene = Scene()
-    scene.go(1)
-    scene.server.answer().end(SUCCEEDED)
+def test_rejected_and_aborted_goals_are_sent_again_later(scene, first):
+    first.end(SUCCEEDED)
     scene.go(2)
     scene.server.answer(accepted=False)
     scene.later(RETRY_S / 2)
@@ -168,17 +169,13 @@ def test_rejected_and_aborted_goals_are_sent_again_later():
     assert scene.warnings.counts == {"goal_rejected": 1, "goal_aborted": 1}
 
 
-def test_the_previous_goal_is_cancelled_when_the_new_one_is_rejected():
-    scene = Scene()
-    scene.go(1)
-    scene.server.answer()
+def test_the_previous_goal_is_cancelled_when_the_new_one_is_rejected(scene, first):
     scene.go(2)
     scene.server.answer(accepted=False)
     assert scene.server.cancels == ["1"]
 
 
-def test_a_goal_is_sent_once_the_server_appears():
-    scene = Scene()
+def test_a_goal_is_sent_once_the_server_appears(scene):
     scene.server.ready = False
     scene.go(1)
     scene.later()
@@ -203,22 +200,17 @@ def states(*goals: tuple[UUID, int]) -> GoalStatusArray:
     return GoalStatusArray(status_list=found)
 
 
-def test_a_goal_that_somebody_else_cancelled_is_not_sent_again():
-    scene = Scene()
-    scene.go(1)
-    scene.server.answer().end(CANCELED)
+def test_a_goal_that_somebody_else_cancelled_is_not_sent_again(scene, first):
+    first.end(CANCELED)
     assert scene.taken == ["goals.action: somebody else has cancelled the goal"]
     scene.goals.hold(pose(0))  # as the mission is paused
     scene.later(10 * RETRY_S)
     assert scene.sent == ["1"]
 
 
-def test_a_cancel_of_our_own_is_nobody_elses():
-    scene = Scene()
-    scene.go(1)
-    handle = scene.server.answer()
+def test_a_cancel_of_our_own_is_nobody_elses(scene, first):
     scene.goals.hold(pose(0))
-    handle.end(CANCELED)
+    first.end(CANCELED)
     scene.go(2)
     scene.server.answer()
     mine = [(identity, EXECUTING) for identity in scene.server.identities]
@@ -226,17 +218,14 @@ def test_a_cancel_of_our_own_is_nobody_elses():
     assert not scene.taken
 
 
-def test_a_goal_that_somebody_else_sent_replaces_ours():
-    scene = Scene()
-    scene.go(1)
-    handle = scene.server.answer()
+def test_a_goal_that_somebody_else_sent_replaces_ours(scene, first):
     foreign = UUID(uuid=[7] * 16)
     scene.goals.listen(states((foreign, SUCCEEDED)))  # an old one
     assert not scene.taken
     scene.goals.listen(states((scene.server.identities[0], ABORTED), (foreign, EXECUTING)))
     assert scene.taken == ["goals.action: somebody else has sent a goal"]
     scene.goals.hold(pose(0))
-    handle.end(ABORTED)
+    first.end(ABORTED)
     scene.goals.listen(states((foreign, EXECUTING)))  # while it holds, it is theirs
     scene.later(10 * RETRY_S)
     assert len(scene.taken) == 1 and scene.sent == ["1"]

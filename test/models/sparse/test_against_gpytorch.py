@@ -1,14 +1,10 @@
-"""GPyTorch as the oracle of the ELBO, its gradients and predictions, small and at M = 500; and the
-paper's equations as that of the projection."""
-
-from functools import partial
+"""GPyTorch as the oracle of the ELBO, its gradients, predictions and POAM's updates."""
 
 import gpytorch
-import numpy as np
 import pytest
 import torch
 from gpytorch_poam import ReferencePOAM
-from problems import make_online, numpy_kernel, scattered
+from problems import make_online, scattered
 
 from poam_ros.models.sparse.training import elbo_loss
 
@@ -88,38 +84,6 @@ def test_predictions(num_inducing, count):
     torch.testing.assert_close(ours.variance, expected.variance, rtol=0, atol=1e-8)
     noisy = model.predict(X)
     torch.testing.assert_close(noisy.variance, ours.variance + model.noise.detach())
-
-
-def by_the_paper(kernel, noise, batches, inducing, X):
-    """POAM's means and variances at X, with the noise, as the paper writes it: q(u) in closed form
-    (Eqs. 6 and 7), the old data terms projected (Eqs. 11 to 13)."""
-    vector, matrix, Z_old, K_old = 0.0, 0.0, None, None
-    for data, Z in zip(batches, inducing, strict=True):
-        Kuu, Kuf = kernel(Z, Z) + 1e-9 * np.eye(len(Z)), kernel(Z, data.X.numpy())
-        if Z_old is not None:
-            P = np.linalg.solve(K_old, kernel(Z_old, Z))
-            vector, matrix = P.T @ vector, P.T @ matrix @ P
-        vector, matrix = vector + Kuf @ data.y.numpy(), matrix + Kuf @ Kuf.T
-        Z_old, K_old = Z, Kuu
-    A, Kus = Kuu + matrix / noise, kernel(Z, X)
-    prior = kernel(X, X).diagonal() - (Kus * np.linalg.solve(Kuu, Kus)).sum(0)
-    mean = Kus.T @ np.linalg.solve(A, vector) / noise
-    return mean, prior + (Kus * np.linalg.solve(A, Kus)).sum(0) + noise
-
-
-def test_batches_are_projected_as_in_the_paper():
-    """But for where jitter is added. Z moves from batch to batch."""
-    online, data, X = make_online(60, noise=0.05), scattered(150, 0), scattered(200, 1).X
-    batches, inducing = [data[part] for part in torch.arange(150).chunk(3)], []
-    for batch in batches:
-        online.update(batch)
-        inducing.append(online.model.Z.numpy())
-    assert not np.array_equal(inducing[1], inducing[2])
-    kernel = partial(numpy_kernel, online.model.kernel)
-    mean, variance = by_the_paper(kernel, 0.05, batches, inducing, X.numpy())
-    found = online.predict(X)
-    np.testing.assert_allclose(found.mean, mean, rtol=0, atol=1e-3)
-    np.testing.assert_allclose(found.variance, variance, rtol=0, atol=1e-3)
 
 
 def test_the_reference_is_poam():
