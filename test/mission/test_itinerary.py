@@ -179,7 +179,7 @@ def straight_line(goal, heading, before, offset, count, step=2.0):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "offsets"), [("reached", (0, 0.099)), ("passed", (0.101, 1.33))]
+    ("wanted", "least", "most"), [("reached", 0, 0.099), ("passed", 0.101, 1.33)]
 )
 def test_goals_are_reached_or_passed_between_sparse_positions(wanted, least, most):
     """2 m/s, one position a second: none of them need lie near the goal, nor in the capture

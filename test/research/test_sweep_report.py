@@ -21,11 +21,9 @@ STEMS = ("curves", "maps", "lengthscales")
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF"}
 
 
-def run(environment, method, seed, **other):
+def run(environment, method, seed, samples=(600, 1000, 3000, 5000), **other):
     level = 0.1 * (1 + seed) + (0.1 if method == "ovc" else 0)
-    return made_run(
-        environment, method, seed, level, **{"samples": (600, 1000, 3000, 5000)} | other
-    )
+    return made_run(environment, method, seed, level, samples, **other)
 
 
 def names(suffix=""):

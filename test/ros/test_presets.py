@@ -130,13 +130,16 @@ def reading(i):
     return 20 + i / 100
 
 
+def ranging(t, distance, frame, field_of_view, low, high):
+    return Range(
+        header=Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id=frame),
+        field_of_view=field_of_view, min_range=low, max_range=high, range=distance,
+    )  # fmt: skip
+
+
 def rangefinder(t, distance):
     """MAVROS' plugin rangefinder: constants, a leading slash, and the time of receipt."""
-    return Range(
-        header=Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="/rangefinder"),
-        radiation_type=Range.INFRARED, field_of_view=0.0, min_range=0.0, max_range=1000.0,
-        range=distance,
-    )  # fmt: skip
+    return ranging(t, distance, "/rangefinder", 0.0, 0.0, 1000.0)
 
 
 def test_mavros_rangefinder():
@@ -156,13 +159,9 @@ def test_mavros_rangefinder():
     assert samples.xy[0, 0] == pytest.approx(SPEED * 100.9) and samples.z[0] == pytest.approx(-20)
 
 
-def distance_sensor(t, centimetres, low=30, high=10_000):
+def distance_sensor(t, centimetres):
     """MAVROS' plugin distance_sensor: whole centimetres, the autopilot's limits and clock."""
-    return Range(
-        header=Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="sonar"),
-        radiation_type=Range.ULTRASOUND, field_of_view=0.4, min_range=low * 1e-2,
-        max_range=high * 1e-2, range=centimetres * 1e-2,
-    )  # fmt: skip
+    return ranging(t, centimetres * 1e-2, "sonar", 0.4, 0.3, 100.0)
 
 
 def test_mavros_distance_sensor():
@@ -179,13 +178,9 @@ def test_mavros_distance_sensor():
     np.testing.assert_allclose(samples.xy[0, 0], SPEED * 101)
 
 
-def ping1d(t, millimetres, start=300, length=30_000):
+def ping1d(t, millimetres):
     """ping_sonar_ros: the scan's length as max_range, and the time of the answer as stamp."""
-    return Range(
-        header=Header(stamp=ns_to_stamp(round(t * SECOND)), frame_id="range_link"),
-        radiation_type=Range.ULTRASOUND, field_of_view=0.1, min_range=start / 1000,
-        max_range=length / 1000, range=millimetres / 1000,
-    )  # fmt: skip
+    return ranging(t, millimetres / 1000, "range_link", 0.1, 0.3, 30.0)
 
 
 def test_ping1d():

@@ -108,6 +108,22 @@ def tf2(monkeypatch):
     return module
 
 
+@pytest.fixture
+def frames():
+    return FrameTransformer("node", "map")
+
+
+@pytest.fixture
+def said():
+    """What mounts report."""
+    return []
+
+
+@pytest.fixture
+def mounts(frames, said):
+    return MountLookup(frames, "base_link", lambda *words: said.append(words))
+
+
 def test_transformed(state):
     moved = transformed(state, quarter_turn(), "map")
     np.testing.assert_allclose(moved.position, (8.0, 21.0, 33.0), atol=1e-12)
@@ -121,8 +137,7 @@ def test_transform_without_a_rotation_fails_the_buffers_check(state):
     assert math.isnan(transformed(state, empty, "map").position[0])
 
 
-def test_the_listener_is_created_once_when_needed(state, tf2):
-    frames = FrameTransformer("node", "map")
+def test_the_listener_is_created_once_when_needed(state, tf2, frames):
     same = VehicleState(1, (0.0, 0.0, 0.0), frame_id="map")
     assert frames.into_map(same) is same
     assert not tf2.made
@@ -132,16 +147,14 @@ def test_the_listener_is_created_once_when_needed(state, tf2):
     assert (buffer, listener.node) == ("buffer", "node")
 
 
-def test_earlier_transforms_are_dropped_when_time_is_set_back(state, tf2):
-    frames = FrameTransformer("node", "map")
+def test_earlier_transforms_are_dropped_when_time_is_set_back(state, tf2, frames):
     for stamp_s, cleared in ((100.0, 0), (100.1, 0), (99.5, 0), (7.0, 1), (7.1, 1), (2.0, 2)):
         assert frames.into_map(replace(state, stamp_ns=round(stamp_s * SECOND))) is not None
         assert tf2.made[1].buffer.cleared == cleared
 
 
-def test_a_transform_whose_publisher_has_ended_is_refused_by_name_until_it_is_back(state, tf2):
+def test_a_transform_whose_publisher_has_ended_is_refused_until_it_is_back(state, tf2, frames):
     """`map -> odom` stayed frozen, and all was mapped with it."""
-    frames = FrameTransformer("node", "map")
     tf2.stamp_ns = 100 * SECOND
 
     def at(seconds):
@@ -156,15 +169,13 @@ def test_a_transform_whose_publisher_has_ended_is_refused_by_name_until_it_is_ba
     assert at(9000.0) is not None
 
 
-def test_reason_without_a_transform(tf2):
-    frames = FrameTransformer("node", "map")
+def test_reason_without_a_transform(tf2, frames):
     assert frames.into_map(VehicleState(1, (0.0, 0.0, 0.0), frame_id="utm")) is None
     assert "'utm' to 'map'" in frames.reason and "does not exist" in frames.reason
 
 
-def test_reason_without_tf2(state, monkeypatch):
+def test_reason_without_tf2(state, monkeypatch, frames):
     monkeypatch.setitem(sys.modules, "tf2_ros", None)  # makes its import fail
-    frames = FrameTransformer("node", "map")
     assert frames.into_map(state) is None
     assert frames.reason.startswith("odometry is in another frame")
     assert "tf2_ros is not installed" in frames.reason
@@ -177,8 +188,7 @@ def test_reason_without_tf2(state, monkeypatch):
         ("base_footprint", "base_link"), ("vehicle", "vehicle"), ("ned", "ned"),
     ],
 )  # fmt: skip
-def test_odometry_in_a_frame_that_moves_with_the_vehicle_is_refused_by_name(tf2, frame, child):
-    frames = FrameTransformer("node", "map")
+def test_odometry_in_a_frame_that_moves_with_the_vehicle_is_refused(tf2, frames, frame, child):
     tf2.tree["map", frame] = quarter_turn()  # tf2 would take it for a fixed one
     state = VehicleState(1, (1.0, 2.0, 3.0), frame_id=frame, child_frame_id=child)
     assert frames.into_map(state) is None and frames.fault == "body_frame"
@@ -191,13 +201,13 @@ def test_odometry_in_a_fixed_frame_is_accepted(tf2, frame, child):
     assert FrameTransformer("node", "map").into_map(state).frame_id == "map"
 
 
-def test_axes_north_east_down_with_their_transform_and_a_turned_beam(tf2):
+def test_axes_north_east_down_with_their_transform_and_a_turned_beam(tf2, frames):
     """As docs/connect.md says: north at 1 m/s, 3 m deep, 10 m above the bottom."""
     tf2.tree["map", "world_ned"] = transform = Transform()
     transform.rotation.x = transform.rotation.y = math.sqrt(0.5)
     transform.rotation.w = 0.0  # a roll of half a turn, then a yaw of a quarter
     settings = FrontEndSettings(sonar_tilt=(0.0, math.pi), sonar_offset=(0.5, 0.0, 0.25))
-    front_end, frames = FrontEnd(settings), FrameTransformer("node", "map")
+    front_end = FrontEnd(settings)
     for i in range(30):
         now = Moment(0, 0.0)
         north = VehicleState((100 + i) * SECOND // 10, (i / 10, 7.0, 3.0), frame_id="world_ned")
@@ -211,8 +221,7 @@ def test_axes_north_east_down_with_their_transform_and_a_turned_beam(tf2):
 
 
 @pytest.mark.parametrize("frame", ["", "ß" * 100_000, "a\nb", "\u202e"])
-def test_odd_frames_are_refused_in_a_short_line(tf2, frame):
-    frames = FrameTransformer("node", "map")
+def test_odd_frames_are_refused_in_a_short_line(tf2, frame, frames):
     assert frames.into_map(VehicleState(1, (0.0, 0.0, 0.0), frame_id=frame)) is None
     assert frames.fault == "wrong_frame"
     assert frames.reason.isprintable() and "\n" not in frames.reason and len(frames.reason) < 400
@@ -229,11 +238,7 @@ def mount_transform(turn=DOWN):
     return transform
 
 
-def test_only_new_mounts_are_reported(tf2):
-    said = []
-    mounts = MountLookup(
-        FrameTransformer("node", "map"), "base_link", lambda *words: said.append(words)
-    )
+def test_only_new_mounts_are_reported(tf2, mounts, said):
     assert mounts.changed_mount("sonar_link", 0.0) is None  # not there yet
     assert said == [("no_mount", said[0][1])] and "'sonar_link' to 'base_link'" in said[0][1]
     tf2.tree["base_link", "sonar_link"] = mount_transform()
@@ -247,32 +252,18 @@ def test_only_new_mounts_are_reported(tf2):
     assert len(said) == 1
 
 
-@pytest.mark.parametrize(
-    ("turn", "words"),
-    [
-        ((0.0, 0.0, 0.0, 1.0), "does not point down"),  # the beam is the x axis: it looks ahead
-        ((0.0, 0.0, 0.0, 0.0), "does not point down"),
-        ((math.nan, 0.0, 0.0, 1.0), "does not point down"),
-    ],
-)
-def test_a_mount_whose_beam_does_not_point_down_is_refused(tf2, turn, words):
-    said = []
-    mounts = MountLookup(
-        FrameTransformer("node", "map"), "base_link", lambda *all: said.append(all)
-    )
+# Of the first, the beam is the x axis: it looks ahead.
+@pytest.mark.parametrize("turn", [(0.0, 0.0, 0.0, 1.0), (0.0,) * 4, (math.nan, 0.0, 0.0, 1.0)])
+def test_a_mount_whose_beam_does_not_point_down_is_refused(tf2, turn, mounts, said):
     tf2.tree["base_link", "sonar_link"] = mount_transform(turn)
     assert mounts.changed_mount("sonar_link", 0.0) is None
-    assert words in said[0][1]
+    assert "does not point down" in said[0][1]
 
 
-def test_mounts_need_a_base_frame_and_are_limited_in_number(monkeypatch):
+def test_mounts_need_a_base_frame_and_are_limited_in_number(monkeypatch, frames, mounts, said):
     monkeypatch.setitem(sys.modules, "tf2_ros", None)
-    said = []
-    none = MountLookup(FrameTransformer("node", "map"), "", lambda *words: said.append(words))
+    none = MountLookup(frames, "", lambda *words: said.append(words))
     assert none.changed_mount("sonar_link", 0.0) is None and not said
-    mounts = MountLookup(
-        FrameTransformer("node", "map"), "base_link", lambda *words: said.append(words)
-    )
     for i in range(100):
         assert mounts.changed_mount(f"sonar{i}", 0.0) is None
     assert all(words.endswith("tf2_ros is not installed") for _, words in said[:16])
