@@ -422,20 +422,17 @@ class SoundingMap:
     def _left_out(self) -> Iterator[LeftOut]:
         """Everything that is not in the map: first what readers, rules and persons left out, then
         what the model loop did."""
-        soundings, held = self.soundings, self.held
-        yield from soundings.left_out
-        rest = ~np.isin(soundings.row, self.mapper.data.number)
-        factors = np.ones(len(soundings), dtype=np.int64)
-        factors[slice(None) if held is None else ~held] = self.crossed.found.multiple
-        if held is not None:
-            yield soundings.left(held, HELD_OUT)
-            rest &= ~held
-        out = np.isin(soundings.row, self.withdrawn.number) & rest
-        false = np.isin(soundings.row, self.echoes.number) & rest & ~out
-        for factor, why in ECHOES.items():
-            yield soundings.left(false & (factors == factor), FALSE_ECHO, why)
-        yield soundings.left(out, WITHDRAWN, "crossing lines")
-        yield soundings.left(rest & ~out & ~false, DROPPED, "the model could not learn its batch")
+        yield from self.soundings.left_out
+        if self.held is not None:
+            yield self.soundings.left(self.held, HELD_OUT)
+        taken, false = self.taken, self.crossed.refused
+        rest = ~np.isin(taken.row, self.mapper.data.number)
+        for factor, why in ECHOES.items() if taken.is_table else ():
+            echoes = rest & false & (self.crossed.found.multiple == factor)
+            yield taken.left(echoes, FALSE_ECHO, why)
+        if not taken.is_table:
+            yield taken.left(rest & false, WITHDRAWN, "crossing lines")
+        yield taken.left(rest & ~false, DROPPED, "the model could not learn its batch")
 
     def _config(self, log: Path, order: str) -> dict[str, Any]:
         """Everything resolved, as plain values."""

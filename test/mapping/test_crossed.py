@@ -10,6 +10,7 @@ import pytest
 
 from poam_ros.core.geometry import map_grid
 from poam_ros.core.samples import Samples
+from poam_ros.mapping import crossed as module
 from poam_ros.mapping.crossed import cross
 from poam_ros.mapping.sounding_map import learn, map_soundings, validate_fold
 from poam_ros.mapping.soundings import Labels, SoundingMapSettings, Soundings
@@ -105,6 +106,18 @@ def test_a_line_of_double_echoes_is_left_out_and_reported(tmp_path):
     lines = (tmp_path / "crossings.csv").read_text(encoding="utf-8").splitlines()
     assert tuple(lines[0].split(",")) == COLUMNS and len(lines) == 16
     assert all(line.split(",")[2] == "2023-11-14" for line in lines[1:])
+
+
+def test_the_crossings_of_each_set_of_soundings_are_found_once(monkeypatch):
+    survey, seen, find = lake(), [], module.find_crossings
+    monkeypatch.setattr(
+        module, "find_crossings", lambda xy, *args: seen.append(len(xy)) or find(xy, *args)
+    )
+    held, workspace = survey.group == 5, survey.workspace()
+    map_soundings(survey, map_grid(workspace, 5.0), workspace, SETTINGS, held).sentences()
+    assert seen == [(~held).sum(), len(survey)]  # the map's, and those of which all are mapped
+    validate_fold(survey, held, 0, workspace, SETTINGS)
+    assert seen[2:] == [(~held).sum()]
 
 
 def test_a_clean_lake_loses_nothing_and_without_screening_nothing_is_refused():
