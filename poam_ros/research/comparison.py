@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,15 +13,13 @@ from ..core.errors import InputError
 from ..core.files import within
 from ..core.maps import ElevationMap
 from ..models.registry import MODELS
-from ..outputs.folder import RUN_COLUMNS, read_map, read_records, read_table
+from ..outputs.folder import EPOCH_COLUMNS, RUN_COLUMNS, read_map, read_records, read_table
 from .configuration import read_metadata
 
 #: Columns of epochs.csv that are averaged.
-METRICS = ("smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s")
-
+METRICS = tuple(name for name in EPOCH_COLUMNS if name not in ("samples", "time_s"))
 #: Samples over which the paper averages (Table 1).
 PAPER_SPAN = (1000.0, 5000.0)
-
 _KERNELS = {"rbf": "RBF", "attentive": "AK"}
 
 
@@ -52,10 +49,6 @@ def average_over_samples(
 class FinishedRun:
     """A finished run; ``epochs``: the columns of its epochs.csv, each [epochs]."""
 
-    environment: str
-    method: str
-    pilot: str
-    planner: str
     seed: int
     folder: Path
     epochs: dict[str, np.ndarray]
@@ -80,46 +73,33 @@ class Statistic:
     seeds: int
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Statistic | None:
-        """Of the runs' values; None without any."""
+    def of(cls, values: Iterable[float]) -> Statistic:
+        """Of the runs' values."""
         numbers = [float(value) for value in values]
         std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
-        return cls(float(np.mean(numbers)), std, len(numbers)) if numbers else None
+        return cls(float(np.mean(numbers)), std, len(numbers))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All runs of one pilot survey and one planner."""
+    """All runs of one pilot survey and one planner: by environment and method, which are in the
+    order of the sweep, by seed."""
 
     pilot: str
     planner: str
-    runs: tuple[FinishedRun, ...]
-
-    @cached_property
-    def environments(self) -> list[str]:
-        """In the order of the sweep."""
-        return list(dict.fromkeys(run.environment for run in self.runs))
+    runs: Mapping[str, Mapping[str, list[FinishedRun]]]
 
     @cached_property
     def methods(self) -> list[str]:
         """In the order of the sweep."""
-        return list(dict.fromkeys(run.method for run in self.runs))
-
-    def of(self, environment: str, method: str | None = None) -> list[FinishedRun]:
-        """The runs in an environment, of one method or all, by seed."""
-        runs = [
-            run for run in self.runs
-            if run.environment == environment and method in (None, run.method)
-        ]  # fmt: skip
-        return sorted(runs, key=lambda run: run.seed)
+        return list(dict.fromkeys(method for runs in self.runs.values() for method in runs))
 
     def shown(self, environment: str) -> dict[str, FinishedRun]:
         """The run of each method that is drawn: of the first common seed, or of its own first seed.
 
         Methods are in the order of the sweep.
         """
-        of_method = {name: self.of(environment, name) for name in self.methods}
-        of_method = {name: runs for name, runs in of_method.items() if runs}
+        of_method = self.runs[environment]
         common = set.intersection(*({run.seed for run in runs} for runs in of_method.values()))
         return {
             name: next((run for run in runs if common and run.seed == min(common)), runs[0])
@@ -131,13 +111,17 @@ class Comparison:
         """Span of samples to average over: the paper's, up to the end of the longest run; if a run
         does not reach it, the span that all runs have; of zero length if there is none."""
         start, end = PAPER_SPAN
-        if all(run.samples[0] <= start < run.samples[-1] for run in self.runs):
-            return start, min(end, max(float(run.samples[-1]) for run in self.runs))
-        first = max(float(run.samples[0]) for run in self.runs)
-        return first, max(first, min(float(run.samples[-1]) for run in self.runs))
+        ends = [
+            run.samples[[0, -1]].tolist()
+            for of_method in self.runs.values() for runs in of_method.values() for run in runs
+        ]  # fmt: skip
+        firsts, lasts = zip(*ends, strict=True)
+        if all(first <= start < last for first, last in ends):
+            return start, min(end, max(lasts))
+        return max(firsts), max(*firsts, min(lasts))
 
-    def average(self, environment: str, method: str, metric: str) -> Statistic | None:
-        """Over seeds, of a metric's average over the span; None if the method has no run there.
+    def average(self, environment: str, method: str, metric: str) -> Statistic:
+        """Over seeds, of a metric's average over the span.
 
         With a span of zero length: the metric at the last epoch.
         """
@@ -146,12 +130,12 @@ class Comparison:
             return self.final(environment, method, metric)
         return Statistic.of(
             average_over_samples(run.samples, run.epochs[metric], first, last)
-            for run in self.of(environment, method)
+            for run in self.runs[environment][method]
         )
 
-    def final(self, environment: str, method: str, metric: str) -> Statistic | None:
-        """Over seeds, of a metric at the last epoch; None if the method has no run there."""
-        return Statistic.of(run.epochs[metric][-1] for run in self.of(environment, method))
+    def final(self, environment: str, method: str, metric: str) -> Statistic:
+        """Over seeds, of a metric at the last epoch."""
+        return Statistic.of(run.epochs[metric][-1] for run in self.runs[environment][method])
 
 
 def method_label(method: str) -> str:
@@ -178,17 +162,17 @@ def read_comparisons(folder: Path) -> list[Comparison]:
     records = read_records(path, RUN_COLUMNS)
     if not records:
         raise InputError(f"{path}: expected at least one finished run, got none")
-    seen: set[tuple[Any, ...]] = set()
-    groups: dict[tuple[str, str], list[FinishedRun]] = {}
-    for run in [_read_run(path, record) for record in records]:
-        key = run.environment, run.method, run.pilot, run.planner, run.seed
-        if key in seen:
-            raise InputError(
-                f"{path}: expected every run once, got {' '.join(map(str, key))} twice"
-            )
-        seen.add(key)
-        groups.setdefault((run.pilot, run.planner), []).append(run)
-    return [Comparison(*names, tuple(group)) for names, group in groups.items()]
+    groups: dict[tuple[str, str], dict[str, dict[str, list[FinishedRun]]]] = {}
+    for record in records:
+        environment, method, run = record["environment"], record["method"], _read_run(path, record)
+        group = groups.setdefault((record["pilot"], record["planner"]), {})
+        runs = group.setdefault(environment, {}).setdefault(method, [])
+        if run.seed in [other.seed for other in runs]:
+            words = (environment, method, record["pilot"], record["planner"], str(run.seed))
+            raise InputError(f"{path}: expected every run once, got {' '.join(words)} twice")
+        runs.append(run)
+        runs.sort(key=lambda run: run.seed)
+    return [Comparison(*names, group) for names, group in groups.items()]
 
 
 def _read_run(index: Path, record: dict[str, str]) -> FinishedRun:
@@ -202,7 +186,4 @@ def _read_run(index: Path, record: dict[str, str]) -> FinishedRun:
     samples = epochs["samples"]
     if not len(samples) or not np.all(np.diff(samples) > 0):
         raise InputError(f"{path}: expected at least one epoch, and samples that increase")
-    return FinishedRun(
-        record["environment"], record["method"], record["pilot"], record["planner"],
-        int(record["seed"]), folder, epochs,
-    )  # fmt: skip
+    return FinishedRun(int(record["seed"]), folder, epochs)

@@ -19,8 +19,6 @@ from .comparison import METRICS, Comparison, FinishedRun, Statistic, method_labe
 
 _DPI = 150
 
-FIGURES = ("curves", "maps", "lengthscales")
-
 
 def write_report(folder: Path) -> list[Path]:
     """Write the report of the sweep in ``folder`` to its folder ``report``.
@@ -40,8 +38,7 @@ def write_report(folder: Path) -> list[Path]:
     report = make_folder(folder / "report")
     rows = [row for comparison in comparisons for row in average_rows(comparison)]
     write_table(report / "averages.csv", AVERAGE_COLUMNS, rows)
-    written = [report / "averages.csv"]
-    several = len(comparisons) > 1
+    written, several = [report / "averages.csv"], len(comparisons) > 1
     suffixes = [f"-{c.pilot}-{c.planner}".replace(":", "-") if several else "" for c in comparisons]
     for comparison, suffix in zip(comparisons, suffixes, strict=True):
         written.append(report / f"table{suffix}.md")
@@ -51,29 +48,18 @@ def write_report(folder: Path) -> list[Path]:
         for name in ("table.md", *(f"{f}.{e}" for f in FIGURES for e in ("png", "pdf"))):
             (report / name).unlink(missing_ok=True)
     # Over the whole sweep, so that a method looks the same in every figure.
-    methods = dict.fromkeys(run.method for c in comparisons for run in c.runs)
+    styles = method_styles([method for each in comparisons for method in each.methods])
     for comparison, suffix in zip(comparisons, suffixes, strict=True):
-        written += _write_figures(report, comparison, suffix, list(methods))
+        for name, draw in FIGURES.items():
+            figure = draw(comparison, styles)
+            # Without the date, so that the same results make the same file.
+            for ending, date in ((".png", "Software"), (".pdf", "CreationDate")):
+                written.append(report / f"{name}{suffix}{ending}")
+                with atomic_write(written[-1]) as file:
+                    figure.savefig(file, format=ending[1:], dpi=_DPI, metadata={date: None})
+                # Keep the layout of the first file: computing it takes longer than drawing.
+                figure.set_layout_engine("none")
     return written
-
-
-def _write_figures(
-    report: Path, comparison: Comparison, suffix: str, methods: list[str]
-) -> Iterator[Path]:
-    figures = {
-        "curves": draw_curves(comparison, method_styles(methods)),
-        "maps": draw_maps(comparison),
-        "lengthscales": draw_lengthscales(comparison),
-    }
-    for name, figure in figures.items():
-        # Without the date, so that the same results make the same file.
-        for ending, date in ((".png", "Software"), (".pdf", "CreationDate")):
-            path = report / f"{name}{suffix}{ending}"
-            with atomic_write(path) as file:
-                figure.savefig(file, format=ending[1:], dpi=_DPI, metadata={date: None})
-            # Keep the layout of the first file: computing it takes longer than drawing.
-            figure.set_layout_engine("none")
-            yield path
 
 
 #: Columns of the table: metrics and their titles.
@@ -89,13 +75,11 @@ AVERAGE_COLUMNS = (
 _DIGITS, _MAX_DIGITS = 3, 5
 
 
-def format_statistic(statistic: Statistic | None) -> str:
+def format_statistic(statistic: Statistic) -> str:
     """mean(std): the deviation with two significant digits, the mean with as many decimals.
 
-    A single seed has no parentheses; no seed is a dash.
+    A single seed has no parentheses.
     """
-    if statistic is None:
-        return "-"
     mean, std = statistic.mean, statistic.std
     if not isfinite(mean):
         return f"{mean}"
@@ -115,54 +99,38 @@ def _decimals(value: float, digits: int) -> int:
 
 def average_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
     """The rows of averages.csv."""
-    first, last = comparison.span
-    for environment, method in _pairs(comparison):
-        for metric in METRICS:
+    for environment, runs in comparison.runs.items():
+        for method, metric in product(runs, METRICS):
             average = comparison.average(environment, method, metric)
             final = comparison.final(environment, method, metric)
-            assert average and final  # of runs that there are
-            mean, std = average.mean, "" if average.std is None else average.std
-            end, end_std = final.mean, "" if final.std is None else final.std
+            std, end_std = ("" if each.std is None else each.std for each in (average, final))
             yield (
-                environment, comparison.pilot, comparison.planner, method, metric, first, last,
-                mean, std, average.seeds, end, end_std,
+                environment, comparison.pilot, comparison.planner, method, metric, *comparison.span,
+                average.mean, std, average.seeds, final.mean, end_std,
             )  # fmt: skip
 
 
-def _pairs(comparison: Comparison) -> list[tuple[str, str]]:
-    """Environments and methods that have runs."""
-    pairs = product(comparison.environments, comparison.methods)
-    return [pair for pair in pairs if comparison.of(*pair)]
-
-
 def markdown_table(comparison: Comparison) -> str:
-    """The table with its caption and notes."""
+    """The table with its caption and notes; the lowest mean of a column is bold in each
+    environment."""
     lines = [
         " ".join(caption(comparison)),
         "",
         "| Environment | Method |" + "".join(f" {title} |" for title in TABLE_METRICS.values()),
         "|:--|:--|" + "--:|" * len(TABLE_METRICS),
     ]
-    for environment in comparison.environments:
-        name = environment
-        for method, cells in _cells(comparison, environment):
-            row = (text.replace("|", r"\|") for text in (name, method, *cells))
-            lines.append("| " + " | ".join(row) + " |")
-            name = ""
+    for environment, runs in comparison.runs.items():
+        columns = [[method_label(method) for method in runs]]
+        for metric in TABLE_METRICS:
+            column = [comparison.average(environment, method, metric) for method in runs]
+            lowest = min((s.mean for s in column if isfinite(s.mean)), default=None)
+            texts = [(format_statistic(s), s.mean == lowest) for s in column]
+            columns.append([f"**{text}**" if best else text for text, best in texts])
+        names = [environment] + [""] * (len(runs) - 1)
+        for row in zip(names, *columns, strict=True):
+            lines.append("| " + " | ".join(text.replace("|", r"\|") for text in row) + " |")
     remarks = [f"* {note}" for note in notes(comparison)]
     return "\n".join([*lines, *([""] if remarks else []), *remarks]) + "\n"
-
-
-def _cells(comparison: Comparison, environment: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The methods' labels and cells in an environment; the lowest mean of a column is bold."""
-    methods = [m for m in comparison.methods if comparison.of(environment, m)]
-    columns = []
-    for metric in TABLE_METRICS:
-        column = [comparison.average(environment, method, metric) for method in methods]
-        lowest = min((s.mean for s in column if s and isfinite(s.mean)), default=None)
-        texts = [(format_statistic(s), s is not None and s.mean == lowest) for s in column]
-        columns.append([f"**{text}**" if best else text for text, best in texts])
-    return zip(map(method_label, methods), zip(*columns, strict=True), strict=True)
 
 
 def caption(comparison: Comparison) -> list[str]:
@@ -171,8 +139,8 @@ def caption(comparison: Comparison) -> list[str]:
     what = "Values at the last epoch: the runs have no common span of samples."
     if first < last:
         what = f"Averages from {first:g} to {last:g} samples."
-    seeds = {len(comparison.of(*pair)) for pair in _pairs(comparison)}
-    count = str(max(seeds)) if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)}"
+    seeds = _seeds(comparison)
+    count = f"{min(seeds)} to {max(seeds)}" if len(seeds) > 1 else f"{max(seeds)}"
     over = "One seed." if seeds == {1} else f"mean(standard deviation) over {count} seeds."
     return [
         f"Pilot survey: {comparison.pilot}; planner: {comparison.planner}.", what, over,
@@ -180,13 +148,16 @@ def caption(comparison: Comparison) -> list[str]:
     ]  # fmt: skip
 
 
+def _seeds(comparison: Comparison) -> set[int]:
+    """Numbers of seeds that methods have."""
+    return {len(runs) for of_method in comparison.runs.values() for runs in of_method.values()}
+
+
 def notes(comparison: Comparison) -> list[str]:
     """Notes for a fair comparison: runs that ended early, missing seeds."""
-    remarks = []
-    last = comparison.span[1]
-    most = max(len(comparison.of(*pair)) for pair in _pairs(comparison))
-    for environment, method in product(comparison.environments, comparison.methods):
-        runs = comparison.of(environment, method)
+    remarks, last, most = [], comparison.span[1], max(_seeds(comparison))
+    for environment, method in product(comparison.runs, comparison.methods):
+        runs = comparison.runs[environment].get(method, [])
         name = f"{environment}, {method_label(method)}"
         if len(runs) < most:
             remarks.append(f"{name}: {len(runs)} of {most} seeds.")
@@ -202,11 +173,13 @@ def notes(comparison: Comparison) -> list[str]:
 _ACROSS = 6
 _WIDTH = 11.0
 
+#: How matplotlib draws the lines of each method.
+Styles = dict[str, dict[str, Any]]
 #: Draws a run on an axis; given the image style of elevations.
 Panel = Callable[[Any, FinishedRun, dict[str, Any]], None]
 
 
-def draw_maps(comparison: Comparison) -> Any:
+def draw_maps(comparison: Comparison, styles: Styles) -> Any:
     """The truth, and each method's predicted mean with its sampling path. Returns the figure."""
 
     def panel(axis: Any, run: FinishedRun, elevation: dict[str, Any]) -> None:
@@ -218,7 +191,7 @@ def draw_maps(comparison: Comparison) -> Any:
     return figure
 
 
-def draw_lengthscales(comparison: Comparison) -> Any:
+def draw_lengthscales(comparison: Comparison, styles: Styles) -> Any:
     """The truth, and each method's lengthscales with its inducing inputs. Returns the figure.
 
     All lengthscales have one colour scale, which leaves out the outermost hundredths.
@@ -226,7 +199,7 @@ def draw_lengthscales(comparison: Comparison) -> Any:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    runs = [run for name in comparison.environments for run in comparison.shown(name).values()]
+    runs = [run for name in comparison.runs for run in comparison.shown(name).values()]
     values = np.concatenate([run.map.lengthscale.ravel() for run in runs])
     values = values[np.isfinite(values)]
     low, high = np.quantile(values, (0.01, 0.99)) if len(values) else (0.0, 1.0)
@@ -253,11 +226,11 @@ def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tu
 
     Leaves ``below`` inches free. Returns the figure and its axes.
     """
-    shown = {name: comparison.shown(name) for name in comparison.environments}
+    shown = {name: comparison.shown(name) for name in comparison.runs}
     most = 1 + max(len(runs) for runs in shown.values())
     rows, columns = -(-most // _ACROSS), min(most, _ACROSS)
     side = min(3.2, (_WIDTH - 1.6) / columns)
-    first = next(iter(shown[comparison.environments[0]].values()))
+    first = next(iter(next(iter(shown.values())).values()))
     width, height = first.map.grid.borders.size
     total = rows * len(shown)
     high = 0.8 + below + total * (side * height / width + 0.3)
@@ -315,44 +288,39 @@ _LOGARITHMIC = ("smse", "update_s")
 Curves = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
-def method_styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+def method_styles(methods: Sequence[str]) -> Styles:
     """Colour and line of each method, by its place in the sweep; the same in every figure."""
     count = len(_COLOURS)
     return {
         method: {"color": _COLOURS[i % count], "linestyle": _LINES[i // count % len(_LINES)]}
-        for i, method in enumerate(methods)
+        for i, method in enumerate(dict.fromkeys(methods))
     }
 
 
-def draw_curves(comparison: Comparison, styles: dict[str, dict[str, Any]]) -> Any:
+def draw_curves(comparison: Comparison, styles: Styles) -> Any:
     """SMSE, MSLL and update time over samples, mean and one deviation over seeds.
 
     Environments are columns. Returns the figure.
     """
     from matplotlib.lines import Line2D
 
-    environments = comparison.environments
+    environments, methods = list(comparison.runs), comparison.methods
     width = 1.0 + 2.6 * max(len(environments), 2)
-    longest = max(len(method_label(method)) for method in comparison.methods)
+    longest = max(len(method_label(method)) for method in methods)
     across = max(2, int(width / (1.5 if longest <= 10 else 1.9)))
-    legend_rows = -(-len(comparison.methods) // across)
-    figure = blank_figure((width, 6.6 + 0.22 * legend_rows))
+    figure = blank_figure((width, 6.6 + 0.22 * -(-len(methods) // across)))
     axes = figure.subplots(len(CURVES), len(environments), sharex="col", squeeze=False)
-    for column, environment in zip(axes.T, environments, strict=True):
+    for column, (environment, runs) in zip(axes.T, comparison.runs.items(), strict=True):
         column[0].set_title(plain(environment))
         for axis, metric in zip(column, CURVES, strict=True):
-            curves = {
-                method: seed_curves(comparison.of(environment, method), metric)
-                for method in comparison.methods
-                if comparison.of(environment, method)
-            }
+            curves = {method: seed_curves(own, metric) for method, own in runs.items()}
             _draw_metric(axis, curves, styles)
             _limit(axis, metric, curves)
         column[-1].set_xlabel("samples")
     for axis, label in zip(axes[:, 0], CURVES.values(), strict=True):
         axis.set_ylabel(label)
     figure.align_ylabels(axes[:, 0])
-    keys = [Line2D([], [], label=method_label(m), **styles[m]) for m in comparison.methods]
+    keys = [Line2D([], [], label=method_label(method), **styles[method]) for method in methods]
     columns = min(across, len(keys))
     figure.legend(handles=keys, loc="outside lower center", ncols=columns, frameon=False)
     return figure
@@ -371,7 +339,7 @@ def seed_curves(runs: Sequence[FinishedRun], metric: str) -> tuple[np.ndarray, n
     return at, np.array([np.interp(at, run.samples, run.epochs[metric]) for run in runs])
 
 
-def _draw_metric(axis: Any, curves: Curves, styles: dict[str, dict[str, Any]]) -> None:
+def _draw_metric(axis: Any, curves: Curves, styles: Styles) -> None:
     for method, (samples, values) in curves.items():
         mean = values.mean(axis=0)
         # A run of one epoch is a point.
@@ -398,3 +366,7 @@ def _limit(axis: Any, metric: str, curves: Curves) -> None:
     lows = [values.mean(axis=0).min() for _, values in curves.values() if values.size]
     if np.isfinite(lows).any() and np.nanmin(lows) < 0:
         axis.set_ylim(1.1 * np.nanmin(lows), 0)
+
+
+#: The figures, by the names of their files.
+FIGURES = {"curves": draw_curves, "maps": draw_maps, "lengthscales": draw_lengthscales}

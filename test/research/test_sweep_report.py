@@ -105,7 +105,7 @@ def test_a_model_without_a_lengthscale_has_a_panel_that_says_so(tmp_path):
     path = tmp_path / "runs/bay/mine-IDW/bezier-max-entropy/seed-0/map.npz"
     write_map(path, replace(read_map(path), fields={}))
     (comparison,) = read_comparisons(tmp_path)
-    truth, poam, mine = draw_lengthscales(comparison).axes[:3]
+    truth, poam, mine = draw_lengthscales(comparison, {}).axes[:3]
     assert truth.images and poam.images and not mine.images
     assert "no lengthscale" in mine.texts[0].get_text()
 

@@ -48,7 +48,6 @@ def test_averages_are_of_the_interpolated_curve_then_over_seeds(tmp_path):
     assert average.std == pytest.approx(0.2 / 2**0.5)
     assert average.seeds == 2
     assert comparison.final("bay", "poam", "smse").mean == pytest.approx(0.3)
-    assert comparison.average("bay", "ovc", "smse") is None
     rows = {row[4]: row for row in average_rows(comparison)}
     assert rows["smse"][:7] == ("bay", "bezier", "max-entropy", "poam", "smse", 1000, 5000)
     assert rows["smse"][7:] == pytest.approx((0.35, 0.1414213562, 2, 0.3, 0.1414213562))
