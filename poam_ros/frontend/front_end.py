@@ -61,12 +61,14 @@ Row = tuple[int, tuple[float, ...]]
 
 class _Waiting(NamedTuple):
     """A ping that waits for odometry, since ``since_s`` (steady time), when it was ``ahead_ns`` of
-    odometry; ``refused``: why it is refused already, and only its place is missing."""
+    odometry; ``refused``: why it is refused already, and only its place is missing; ``early``:
+    whether it came before the mission, so that it is refused unless it has a fault of its own."""
 
     ping: RawPing
     since_s: float
     ahead_ns: int
     refused: str
+    early: bool
 
 
 class PilotSurvey:
@@ -267,7 +269,10 @@ class FrontEnd:
         if not (ping.max_range > 0 or self.settings.max_range or self._told_of_limits):
             self._told_of_limits = True
             self.warn(*UNLIMITED)
-        reason = self.closed or self._range_filter.refusal_reason(ping, self.settings) or full
+        # Before the start its own fault counts: who starts must know whether pings can be mapped.
+        early = self.closed == WAITING
+        closed = "" if early else self.closed
+        reason = closed or self._range_filter.refusal_reason(ping, self.settings) or full
         self.ledger.receive()
         if reason:
             self.ledger.refuse(reason)
@@ -278,7 +283,7 @@ class FrontEnd:
         newest = self.buffer.newest_ns
         heard = newest is not None and now.steady_s - self._odometry_s < ODOMETRY_PERIOD_S
         ahead = ping.stamp_ns - newest if heard and newest is not None else 0
-        self._waiting.append(_Waiting(ping, now.steady_s, ahead, reason))
+        self._waiting.append(_Waiting(ping, now.steady_s, ahead, reason, early))
 
     def take(self, now: Moment) -> Samples:
         """Place the pings that odometry brackets; returns the accepted ones in order of arrival."""
@@ -300,6 +305,8 @@ class FrontEnd:
             elif isinstance(row := self._row(ping, measured, area, now), str):
                 reason = self._unplaced(each.ahead_ns + offset_ns) if row == NO_ODOMETRY else row
                 self._drop(each, reason, measured, self._xyz(ping, measured, now))
+            elif each.early:
+                self._drop(each, WAITING, measured, (row[0], row[1], row[2]))
             elif self._standing.full((row[0], row[1]), settings.pings_at_place):
                 self._drop(each, "standing", measured, (row[0], row[1], row[2]))
                 self.pilot.standing = True

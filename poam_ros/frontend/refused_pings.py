@@ -70,6 +70,12 @@ ODOMETRY_REASONS = {
     "not_finite": "the driver sends positions that are not numbers: wait for its first fix",
     "invalid_orientation": "the driver sends no attitude: all zeros is none",
 }
+ADVICE = ODOMETRY_REASONS | REASONS
+#: Said in place of a reason where no ping came at all.
+NO_PING = "no_ping"
+#: Reasons that driving on may end: by driving into the workspace, and by diving to the bottom.
+OUTSIDE = "outside_workspace"
+OUT_OF_REACH = "nan", "no_return", "too_close", "out_of_range", "low_confidence"
 #: Why soundings of a record are refused, and accepted pings are left out of the map.
 FALSE_ECHO, WITHDRAWN = "false_echo", "withdrawn"
 #: Refused pings of each reason that are stored.

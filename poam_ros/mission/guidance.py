@@ -24,6 +24,7 @@ from ..frontend.events import PAUSED, RETURNING
 from ..frontend.front_end import MAX_ABOVE
 from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
 from ..frontend.pings import SURFACE, RawPing
+from ..frontend.refused_pings import ADVICE, NO_PING, OUT_OF_REACH, OUTSIDE
 from ..journal.database import set_aside
 from ..journal.folder import PLANNER, lock_folder, mission_dir_setting
 from ..planning.areas import AreaSettings, NavigableArea, in_metres, read_polygons
@@ -59,6 +60,8 @@ class Guidance:
         found: what was restored, as text; empty: nothing.
         ahead_s: of every ``Moment``: as given, or as before a restart of the planner.
         map: the latest map; None before the first.
+        fault: why no ping is mapped, as the mapper says: a reason of refusal or ``NO_PING``; empty:
+            pings are; None: it has not said.
         z, yaw: of the vehicle, in m and rad; the yaw is NaN before the first position.
             ``goal_z``: of the goal.
 
@@ -100,6 +103,7 @@ class Guidance:
             self._store.close()
             raise
         self.ahead_s = self._store.ahead_s
+        self.fault: str | None = None
         self.target = MapTarget(instance(TargetSettings, values), self.mission)
         self._draws = draws  # of the planner
         self.map: ElevationMap | None = None
@@ -217,7 +221,7 @@ class Guidance:
         """Do what an operator asks for at a time in s: ``start``, ``stop``, ``pause`` or
         ``resume``; returns success and an answer."""
         mission, displaced = self.mission, DISPLACED in self.mission.causes
-        if word == "start" and (wrong := self._wrong_z):
+        if word == "start" and (wrong := self._wrong_z or self._unmapped):
             return False, wrong
         done, answer = mission.start(now_s) if word == "start" else getattr(mission, word)()
         if done and word == "start":
@@ -237,6 +241,28 @@ class Guidance:
         status, causes = self.mission.status, self.mission.causes
         mapped = TAKEN_OVER in causes and DISPLACED not in causes
         return status.interrupted if mapped and status.interrupted != RETURNING else ""
+
+    def mapped(self, fault: str) -> None:
+        """Take from the mapper why it maps no ping; see ``fault``."""
+        self.fault = fault
+        self.mission.ready |= not self._unmapped
+
+    @property
+    def fault_text(self) -> str:
+        """Why no ping is mapped, as text, and what to do; empty: pings are, or nobody says."""
+        if self.fault == NO_PING:
+            return "no ping has come to the mapper for 10 s: check the sonar and its topic"
+        return f"every ping is refused as {self.fault}: {ADVICE[self.fault]}" if self.fault else ""
+
+    @property
+    def _unmapped(self) -> str:
+        """Why a mission may not begin, as no ping would be mapped; empty: it may.
+
+        A vehicle may drive into the workspace, and dive to where the sonar finds the bottom.
+        """
+        dives = self._values["goals.depth"] or self._values["goals.altitude"]
+        passing = (OUTSIDE, *OUT_OF_REACH) if dives else (OUTSIDE,)
+        return "" if self.fault in passing else self.fault_text
 
     def ping(self, ping: RawPing) -> None:
         """Take a ping."""

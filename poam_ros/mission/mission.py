@@ -168,7 +168,7 @@ class Mission:
         arrival: arguments of ``ArrivalDetector`` but the goal.
         max_samples: samples since the start, counted by the mapper; 0: no limit.
         max_duration: s; 0: no limit.
-        autostart: whether it starts by itself.
+        autostart: whether it starts by itself, with the first position while it is ``ready``.
         on_done: ``hold`` station when it is over, or return ``home`` first.
         home: the place to return to [2], in m; None: where the mission began.
         home_reserve: with ``home``, be there this long before ``max_duration``, in s; 0: turn back
@@ -177,6 +177,7 @@ class Mission:
     Attributes:
         status: its state, and why.
         remark: what its map lacks, as text; part of the reason if the budget ended the mission.
+        ready: whether a mission that starts by itself may begin.
         blocked: why no waypoint could be chosen at the last try, as text; empty: one was.
         station: where the vehicle holds station while paused, stopped or done [2]; a new array
             each time; None: no station yet.
@@ -221,7 +222,7 @@ class Mission:
                 f"{reserve:g} s"
             )
         self.way_home = WayHome(self.goals, self.track, self.budget, reserve)
-        self.blocked = self.remark = ""
+        self.blocked, self.remark, self.ready = "", "", True
         self._located: tuple[float, float] | None = None  # times of the last position: now, stamp
         self._leapt = 0.0  # s by which the clock of the stamps was set in all
         self._pilot = pilot
@@ -303,14 +304,15 @@ class Mission:
         before, self._located = self._located or (now, measured), (now, measured)
         if not 0.0 <= (step := measured - before[1]) <= LEAP_S:  # the stamps' clock was set
             self._leapt += step - (now - before[0])
-        if self.state != WAITING:
-            if self.budget.start_time_s is None:
+        begun = self.budget.start_time_s is not None
+        if self.state != WAITING and (begun or self.ready):
+            if not begun:
                 self.budget.start_time_s = now  # all samples count
             self.home = self.position.copy() if self.home is None else self.home
         self.tick(now)
         if self.state == PAUSED and self.station is None:
             self.hold_station()  # after a restart: the vehicle may still follow an earlier goal
-        if self.state not in DRIVEN:
+        if not self.active:
             return None
         goals, leg = self.goals, self.goals.leg
         arrival = goals.update(self.position, measured - self._leapt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -11,7 +12,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from ..core.clock import SECOND, Moment
 from ..core.errors import quantity
 from ..frontend.front_end import AFTER_MISSION, OVERLOAD
-from ..frontend.refused_pings import ODOMETRY_REASONS, REASONS
+from ..frontend.refused_pings import ADVICE, NO_PING, REASONS
 from ..learning.session import SurveySession
 from ..outputs.crossings import statistics_of
 
@@ -64,18 +65,30 @@ def _doing(session: SurveySession) -> str:
     return front_end.closed or "mapping"
 
 
+class Refusal(NamedTuple):
+    """A reason that refuses many or, with the others, ``every`` ping or odometry (``what``)."""
+
+    share: float
+    reason: str
+    what: str
+    every: bool
+
+
 class Lately:
     """How many pings and odometry messages were refused in the last ``LATELY_S``, and why.
 
     Attributes:
         refused: shares of the pings by reason, largest first.
         odometry: shares of the odometry by reason.
+        fault: why none of the pings could be mapped: the main reason, or ``NO_PING``; empty: some
+            could, or nothing but the mission's state was against it.
         lost: messages lost since the start, by topic; ``lost_now``: since the last look.
     """
 
     def __init__(self) -> None:
         self.refused: dict[str, float] = {}
         self.odometry: dict[str, float] = {}
+        self.fault = NO_PING
         self.lost: Counter[str] = Counter()
         self.lost_now = 0
         self._before: deque[tuple[float, int, Counter[str], int, Counter[str]]] = deque()
@@ -97,6 +110,19 @@ class Lately:
         self.refused = _shares(now[2] - refused, now[1] - judged)
         lately = now[4] - odd
         self.odometry = _shares(lately, now[3] - accepted + lately.total())
+        main = self.main()
+        self.fault = main.reason if main and main.every else "" if now[1] > judged else NO_PING
+
+    def main(self) -> Refusal | None:
+        """The main reason of refusal, if there are many or all; None: there are not."""
+        found = []
+        for what, shares in (("pings", self.refused), ("odometry", self.odometry)):
+            known = {reason: share for reason, share in shares.items() if ADVICE.get(reason)}
+            every = sum(known.values()) > 1 - 1e-9
+            for reason, share in known.items():
+                if every or share >= MANY:
+                    found.append(Refusal(share, reason, what, every))
+        return max(found, default=None)
 
 
 def _shares(counts: Counter[str], total: int) -> dict[str, float]:
@@ -105,18 +131,11 @@ def _shares(counts: Counter[str], total: int) -> dict[str, float]:
 
 def _refused(lately: Lately, clock_offset_s: float) -> Iterator[tuple[bytes, str]]:
     """Pings and odometry that are refused, by their share in the last seconds."""
-    advice = ODOMETRY_REASONS | REASONS
-    found = [
-        (share, reason, what, sum(shares.values()))
-        for what, shares in (("pings", lately.refused), ("odometry", lately.odometry))
-        for reason, share in shares.items()
-        if share >= MANY and advice.get(reason)
-    ]
-    if found:
-        share, reason, what, refused = max(found)
+    if found := lately.main():
+        share, reason, what, every = found
         text = f"{share:.0%} of the {what} of the last {LATELY_S:g} s refused as {reason}"
         text += f", {clock_offset_s:+.1f} s apart" if reason == "other_clock" else ""
-        yield ERROR if refused > 1 - 1e-9 else WARN, f"{text}: {advice[reason]}"
+        yield ERROR if every else WARN, f"{text}: {ADVICE[reason]}"
 
 
 def _checks(session: SurveySession, alive: bool, lately: Lately) -> Iterator[tuple[bytes, str]]:

@@ -73,6 +73,8 @@ class MapperNode(BaseNode):
         assert self.session.grid is not None  # a mission's maps are drawn
         self.topics = MapTopics(self, values.frame_id, self.session.grid)
         self._shifts = self.create_publisher(String, "map/shift", LATCHED)
+        self._faults = self.create_publisher(String, "pings/fault", LATCHED)
+        self._fault: str | None = None  # the last one published
         self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
         self._listen()
         # After the sensors: a simulator waits for it.
@@ -151,8 +153,16 @@ class MapperNode(BaseNode):
 
     def _on_sensors(self) -> None:
         """Place the pings for which there is odometry."""
+        accepted = self.session.ledger.accepted
         if len(self.session.tick(self.moment)):
             self._publish_samples(wake=True)
+        if self.session.ledger.accepted > accepted:
+            self._publish_fault("")
+
+    def _publish_fault(self, reason: str) -> None:
+        if reason != self._fault:
+            self._fault = reason
+            self._faults.publish(String(data=reason))
 
     def _on_state(self, message: String) -> None:
         self._state = message.data
@@ -199,6 +209,7 @@ class MapperNode(BaseNode):
         self._on_sensors()
         self.topics.publish_refused(session, self.moment)
         self._lately.take(session, self.lost, time.monotonic())
+        self._publish_fault(self._lately.fault)
         order, bounds = getattr(self.values, "target.tvu") or "1a", self.topics.bounds
         now, alive = self.moment, self.thread.alive
         level, text, counted = mapper_status(session, now, alive, bounds, self._lately, order)

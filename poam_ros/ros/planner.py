@@ -25,7 +25,7 @@ from ..frontend.events import DONE, OVER, PILOT
 from ..frontend.odometry import JUMP, VehicleState
 from ..frontend.pings import RawPing
 from ..mission.guidance import Guidance
-from ..mission.mission import OPERATOR
+from ..mission.mission import DRIVEN, OPERATOR
 from . import messages
 from .goals import open_goals
 from .inputs import Inputs
@@ -65,6 +65,7 @@ class PlannerNode(BaseNode):
         self.ahead_s = self.guidance.ahead_s or self.ahead_s
         self.on_exit.callback(self.guidance.close)
         self.mission, self.autopilot = self.guidance.mission, self.guidance.autopilot
+        self.mission.ready = not p.autostart  # until the mapper has a ping to map
         if self.guidance.found:
             self.get_logger().warning(self.guidance.found)
         self._goals = open_goals(self, vars(p)["goals.action"], self._on_interrupted)
@@ -102,6 +103,7 @@ class PlannerNode(BaseNode):
                 self.create_subscription(kind, topic, self._on_autopilot, SENSOR_READ)
                 self._autopilot_topic = self.resolve_topic_name(topic)
         self.create_subscription(String, "map/shift", self._on_shift, GOAL)  # no old one
+        self.create_subscription(String, "pings/fault", self._on_fault, LATCHED)
 
     def _hold(self) -> None:
         """Let the vehicle hold station: the node is about to end."""
@@ -142,6 +144,10 @@ class PlannerNode(BaseNode):
         """How crossings differ since some ping."""
         self.guidance.shift(message.data)
         self._announce()
+
+    def _on_fault(self, message: String) -> None:
+        """Why the mapper maps no ping."""
+        self.guidance.mapped(message.data)
 
     def _on_ping(self, ping: RawPing) -> None:
         self.guidance.ping(ping)
@@ -213,6 +219,12 @@ class PlannerNode(BaseNode):
         text, failing = mission.state, self.guidance.failing
         if mission.needs_goal:
             text = "waiting for the first map"
+        unmapped = self.guidance.fault_text
+        if mission.state == PILOT and not mission.active:
+            text = f"waiting for the first ping that can be mapped: {unmapped or 'no mapper yet'}"
+        elif unmapped and mission.active:
+            text = unmapped
+            self.warnings.remind("unmapped", text)
         unheard_s = time.monotonic() - self._autopilot_time if self._autopilot_topic else 0.0
         if deaf := unheard_s > AUTOPILOT_TIMEOUT_S:
             text = f"nobody publishes {self._autopilot_topic}: take-overs are not noticed"
@@ -228,7 +240,8 @@ class PlannerNode(BaseNode):
         values: dict[str, object] = {**mission.diagnostics(), **target.diagnostics()}
         values |= {f"refused_{reason}": self.warnings.counts[reason] for reason in REFUSALS}
         values["disk"] = failing or "ok"
-        wrong = (silent and mission.state != DONE) or failing or target.fault or deaf
+        silent, unmapped = silent and mission.state != DONE, unmapped and mission.state in DRIVEN
+        wrong = silent or unmapped or failing or target.fault or deaf
         self.report(DiagnosticStatus.WARN if wrong else DiagnosticStatus.OK, text, values)
 
     def _publish_changes(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from poam_ros.core.clock import SECOND
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
-from poam_ros.frontend.odometry import VehicleState
+from poam_ros.frontend.odometry import OdometryRefused, VehicleState
 from poam_ros.frontend.pings import FrontEndSettings, RawPing
 from poam_ros.frontend.refused_pings import (
     MAX_PER_REASON,
@@ -108,6 +108,29 @@ def test_duplicates_and_late_pings_have_a_place(survey):
         ("duplicate", 1.0, 60.0), ("repeat", 2.0, 60.0), ("paused", 2.0, 59.0),
         ("waiting", 2.0, 59.0), ("after_mission", 2.0, 59.0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "distance", "frame", "expected"),
+    [
+        ("waiting", 40.0, "map", "waiting"), ("waiting", nan, "map", "nan"),
+        ("waiting", 40.0, "odom", "wrong_frame"), ("paused", nan, "map", "paused"),
+    ],
+)  # fmt: skip
+def test_before_the_start_a_fault_of_a_ping_counts_more_than_the_state(
+    survey, state, distance, frame, expected
+):
+    """Else nobody would know before the start that no ping can be mapped."""
+    v = Straight(survey)
+    v.s.mission(state)
+    if frame == "map":
+        v.at(1.0)
+    else:
+        v.s.odometry(OdometryRefused("wrong_frame"))
+    v.ping(1.0, distance)
+    v.s.wait(5.0)
+    v.s.tick()
+    assert v.s.session.ledger.rejected == {expected: 1}
 
 
 def test_the_end_of_a_mission_refuses_waiting_pings_with_their_places(survey):

@@ -51,6 +51,26 @@ def test_a_mission_is_given_goals_from_the_first_map_on_and_a_start_begins_anew(
     assert guidance.command("start", now)[0] and guidance.target.status is None
 
 
+@pytest.mark.parametrize(
+    ("fault", "deep", "starts"),
+    [
+        (None, 0.0, True), ("", 0.0, True), ("no_ping", 0.0, False), ("no_ping", 3.0, False),
+        ("above_water", 3.0, False), ("no_return", 0.0, False), ("no_return", 3.0, True),
+        ("outside_workspace", 0.0, True), ("jump", 0.0, False),
+    ],
+)  # fmt: skip
+def test_no_mission_begins_while_no_ping_can_be_mapped(fault, deep, starts):
+    """Unless the vehicle may drive, or dive, to where they can."""
+    guidance = Guidance(VALUES | {"goals.depth": deep}, lambda *_: None)
+    guidance.mission.ready = False
+    if fault is not None:
+        guidance.mapped(fault)
+    begun, answer = guidance.command("start", 1.0)
+    assert begun == starts == (guidance.mission.state == "pilot")
+    assert starts or (fault if fault != "no_ping" else "no ping") in answer
+    assert guidance.mission.ready == (starts and fault is not None)
+
+
 def sunk(drawn=None, **values):
     """A guidance at (1, 1) at z = -2 whose goal is (15, 1); ``at(z)`` moves the vehicle there."""
     given = {**VALUES, "goals.metres": "15 1", "watchdog.max_jump": 0.0, **values}

@@ -53,6 +53,7 @@ def ring(ros, eventually, brisk):
         planner = ros(PlannerNode, parameters=given, up=False)
         planner.get_clock().__class__ = SetClock
         planner.open()
+        planner.mission.ready = True
         boat = ros(Guided, place=(0.0, 0.0), speed=0.0)
         eventually(lambda: planner.mission.position is not None)
         mission = planner.mission

@@ -170,12 +170,25 @@ def test_odometry_that_stops_or_changes_its_frame_is_an_error_and_its_return_non
     watched = Watched()
     for _ in range(20):
         assert watched.second()[0] == OK
+    assert not watched.lately.fault
     level, text, values = max((watched.second(odometry) for _ in range(25)), key=lambda s: s[0])
     assert level == ERROR and f"the last 10 s refused as {reason}" in text
+    assert watched.lately.fault == reason
     assert f"lately {reason}" in values or f"lately odometry {reason}" in values
     for _ in range(25):
         level, text, _ = watched.second()
     assert (level, text) == (OK, "waiting for the pilot survey") or level == OK
+
+
+def test_silence_is_a_fault_and_so_are_several_reasons_together():
+    watched = Watched()
+    assert watched.lately.fault == "no_ping"
+    for second in range(20):
+        watched.second(distance=(float("nan"), 1e9, -1.0)[second % 3])
+    assert watched.lately.fault in ("nan", "out_of_range", "too_close")
+    assert watched.look()[0] == ERROR
+    watched.second()
+    assert not watched.lately.fault
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.05, OK), (0.5, WARN), (1.0, ERROR)])

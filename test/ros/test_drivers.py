@@ -14,18 +14,21 @@ pytest.importorskip("rclpy")
 
 from diagnostic_msgs.msg import DiagnosticArray
 from driver_messages import write_odometry, write_range
-from heard import Listener, status_values
+from heard import Listener, answer, status_values
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import BatteryState, Range
 from std_msgs.msg import Float32, Float64
+from std_srvs.srv import Trigger
 
 from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import InputError
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.pings import RawPing
+from poam_ros.ros import parameters
 from poam_ros.ros.mapper import MapperNode
 from poam_ros.ros.messages import header
 from poam_ros.ros.node import LATCHED, SENSOR_PUBLISH
+from poam_ros.ros.planner import PlannerNode
 
 pytestmark = pytest.mark.ros
 
@@ -58,6 +61,12 @@ class Driver:
     says: str = ""
     level: float | None = None
     elevation: float = BED
+
+    @property
+    def of_planner(self) -> dict[str, Any]:
+        """Those of its parameters that the planner has as well."""
+        names = {row.name for row in parameters.PLANNER}
+        return {name: value for name, value in self.parameters.items() if name in names}
 
 
 def at_height(z):
@@ -124,7 +133,7 @@ def echo_sounder(percent):
     return ping
 
 
-NOW = "the time of their arrival"
+PLANNER = {"workspace": VALUES["workspace"], "mavros": ""}
 DRIVERS = (
     Driver("as documented"),
     Driver("no limits", ping=limits(0.0, 0.0)),
@@ -214,15 +223,27 @@ def test_what_a_driver_publishes_is_taken_as_meant_or_refused_by_name(ros, event
         time.sleep(0.05)
         if driver.refused:
             said = [text for text in vehicle.texts if f"refused as {driver.refused}" in text]
-            return ledger.rejected[driver.refused] >= 20 and any(driver.says in t for t in said)
+            every = any(driver.says in text and text.startswith("100%") for text in said)
+            return ledger.rejected[driver.refused] >= 20 and every
         return ledger.accepted >= 20
 
     eventually(enough, what=driver.name)
+    planner = ros(PlannerNode, parameters=PLANNER | driver.of_planner)
+    start = vehicle.create_client(Trigger, "planner/start")
+
+    def asked():
+        vehicle.play()
+        return start.service_is_ready() and planner.guidance.fault is not None
+
+    eventually(asked)
+    said = answer(start, eventually)
+    assert said.success == (not driver.refused) and driver.refused in said.message
     if driver.refused:
         return
     samples = mapper.session.all_samples()
     assert samples.z[5:] == pytest.approx(driver.elevation, abs=0.01)
-    assert ledger.rejected.total() <= 3 and not ledger.odometry_rejected["jump"]
+    rejected = ledger.rejected.total() - ledger.rejected["waiting"]
+    assert rejected <= 3 and not ledger.odometry_rejected["jump"]
 
 
 def test_corrections_without_a_covariance_are_still_refused(ros, eventually):

@@ -55,6 +55,7 @@ class Vehicle(Listener):
         self.odometry = self.create_publisher(Odometry, "odom", qos.SENSOR_PUBLISH)
         self.maps = self.create_publisher(PointCloud2, "map/points", qos.LATCHED)
         self.samples = self.create_publisher(UInt64, "map/samples", qos.LATCHED)
+        self.faults = self.create_publisher(String, "pings/fault", qos.LATCHED)
 
     @property
     def reports(self) -> list[dict[str, str]]:
@@ -97,7 +98,7 @@ class Vehicle(Listener):
 def ring(ros, eventually, brisk):
     """A planner with these parameters, and the stand-in that is connected to it."""
 
-    def start(**parameters):
+    def start(fault="", **parameters):
         given = {
             "workspace": WORKSPACE, "pilot": "lawnmower", "planner": "max-entropy",
             "max_entropy.distance_weight": 0.0,
@@ -106,6 +107,7 @@ def ring(ros, eventually, brisk):
         given |= {"autostart": True, "watchdog.max_jump": 0.0} | PATIENT | parameters
         planner = ros(PlannerNode, parameters=given)
         vehicle = ros(Vehicle)
+        vehicle.faults.publish(String(data=fault))
         eventually(lambda: vehicle.states == ["pilot" if given["autostart"] else "waiting"])
         eventually(lambda: vehicle.odometry.get_subscription_count() == 1)
         eventually(lambda: planner.count_subscribers("goal_pose") == 1)
@@ -368,6 +370,8 @@ def test_no_goal_before_the_start_and_one_hold_at_each_end(guided, eventually):
 
 def test_a_planner_that_is_ended_holds_the_vehicle_first(ros, eventually, ros_env):
     vehicle = ros(Guided)
+    mapper = vehicle.create_publisher(String, "pings/fault", qos.LATCHED)
+    mapper.publish(String())
     values = {"autostart": True, "workspace": [-10.0, 10.0, -5.0, 5.0], "pilot": "lawnmower"}
     planner = subprocess.Popen(node_command("planner", values), env=ros_env)
     try:
@@ -635,6 +639,24 @@ def test_an_autopilot_that_is_not_heard_is_warned_of_with_its_topic(
     assert planner.said_on == "/boat/mavros/state"
     text = "nobody publishes /boat/mavros/state: take-overs are not noticed"
     eventually(lambda: planner.said_last == (DiagnosticStatus.WARN, text))
+
+
+def test_a_mission_that_starts_by_itself_waits_for_the_first_ping_that_can_be_mapped(
+    ring, eventually
+):
+    planner, vehicle = ring(fault="above_water")
+
+    def told(words):
+        vehicle.be_at(0, 0)
+        return any(words in report.get("", "") for report in vehicle.reports)
+
+    eventually(lambda: told("waiting for the first ping that can be mapped: every ping is refused"))
+    assert not vehicle.goals and planner.mission.budget.start_time_s is None
+    vehicle.faults.publish(String())
+    eventually(lambda: vehicle.be_at(0, 0) or vehicle.goals)
+    vehicle.faults.publish(String(data="no_ping"))
+    eventually(lambda: told("no ping has come to the mapper for 10 s"))
+    assert vehicle.states == ["pilot"]
 
 
 def test_a_late_viewer_gets_the_present_plan_alone(ring, ros, eventually):
