@@ -50,7 +50,7 @@ def test_a_line_that_cannot_work_yet_says_so():
 
 def test_mavros():
     """It listens to poses that are no goals, and publishes an altitude as odometry."""
-    problems, given = found(
+    topics = (
         odometry("/mavros/global_position/local", z=431.0),
         odometry("/mavros/local_position/odom"),
         pings("/mavros/rangefinder/rangefinder"),
@@ -58,7 +58,9 @@ def test_mavros():
         goal("/mavros/setpoint_position/local"),
         Topic("/mavros/state", "mavros_msgs/msg/State", 1),
     )
+    problems, given = found(*topics)
     assert not problems
+    assert any("ardupilot.yaml,ping2.yaml" in each.advice for each in driver_findings(topics))
     assert given == {
         "workspace": "-50 50 -50 50", "odom_topic": "/mavros/local_position/odom",
         "range_topic": "/mavros/rangefinder/rangefinder",

@@ -1,7 +1,8 @@
 """Goals by an action: one at a time, cancelled to hold, sent again where they did not get through.
 
-No wheel of this package's tests holds an action's type, so that the server here is a plain object
-with the interface of ``rclpy.action.ActionClient``; futures are rclpy's own.
+No wheel holds an action's type, so the server here is a plain object with the interface of
+``rclpy.action.ActionClient``; futures are rclpy's own. Where nav2_msgs is installed, the last tests
+have rclpy's action server.
 """
 
 from __future__ import annotations
@@ -245,26 +246,76 @@ def test_an_action_without_nav2_msgs_ends_with_one_line_and_status_2(refusal):
     assert "goals.action" in refusal(main, "-p", "goals.action:=go")
 
 
-def test_nav2s_action_gets_the_pose(ros, eventually):
+@pytest.fixture
+def nav2(ros, eventually):
+    """Goals to an action server of rclpy's, which carries each out until it is cancelled; another
+    client; and what was sent, how it ended, and who interrupted."""
     kind = pytest.importorskip("nav2_msgs.action").NavigateToPose
-    from rclpy.action import ActionServer
+    from rclpy.action import ActionClient, ActionServer, CancelResponse
     from rclpy.node import Node
 
     from poam_ros.ros.planner import PlannerNode
 
-    heard = []
+    class Nav2(Node):
+        def __init__(self):
+            super().__init__("nav2")
+            self.sent, self.ended, self.interrupted = [], [], []
+            self.newest, self.pulse = None, Future()
+            self.server = ActionServer(
+                self, kind, "navigate", self.execute,
+                cancel_callback=lambda handle: CancelResponse.ACCEPT,
+            )  # fmt: skip
+            self.client = ActionClient(self, kind, "navigate")
+            self.create_timer(0.02, self.beat)
 
-    def execute(handle):
-        heard.append(handle.request.pose.pose.position.x)
-        handle.succeed()
-        return kind.Result()
+        def beat(self):
+            pulse, self.pulse = self.pulse, Future()
+            pulse.set_result(None)
 
-    def server():
-        node = Node("nav2")
-        node.action = ActionServer(node, kind, "navigate", execute)
-        return node
+        async def execute(self, handle):
+            x, self.newest = handle.request.pose.pose.position.x, handle
+            self.sent.append(x)
+            while handle is self.newest and not handle.is_cancel_requested:
+                await self.pulse
+            ends = handle.canceled if handle.is_cancel_requested else handle.abort
+            ends()
+            self.ended.append((x, handle.status))
+            return kind.Result()
 
-    ros(server)
-    goals = open_goals(ros(PlannerNode), "navigate", print)
+    server = ros(Nav2)
+    goals = open_goals(ros(PlannerNode), "navigate", server.interrupted.append)
+    eventually(lambda: goals._client.server_is_ready() and server.client.server_is_ready())
+    return kind, server, goals
+
+
+def test_nav2_gets_each_goal_and_a_hold_cancels_it(nav2, eventually):
+    _, server, goals = nav2
     goals.go(pose(3.0))
-    eventually(lambda: goals.poll() or heard == [3.0])
+    eventually(lambda: server.sent == [3.0])
+    goals.go(pose(4.0))
+    eventually(lambda: server.sent == [3.0, 4.0] and server.ended == [(3.0, ABORTED)])
+    goals.hold(pose(0.0))
+    eventually(lambda: goals.poll() or server.ended[1:] == [(4.0, CANCELED)])
+    assert not server.interrupted
+
+
+def test_nav2_takes_a_goal_of_somebody_else(nav2, eventually):
+    kind, server, goals = nav2
+    goals.go(pose(3.0))
+    eventually(lambda: server.sent == [3.0])
+    server.client.send_goal_async(kind.Goal(pose=pose(8.0)))
+    eventually(lambda: server.interrupted == ["goals.action: somebody else has sent a goal"])
+
+
+def test_nav2s_goal_is_cancelled_by_somebody_else(nav2, eventually):
+    from action_msgs.srv import CancelGoal
+
+    _, server, goals = nav2
+    goals.go(pose(3.0))
+    eventually(lambda: server.sent == [3.0])
+    everything = server.create_client(CancelGoal, "navigate/_action/cancel_goal")
+    eventually(everything.service_is_ready)
+    everything.call_async(CancelGoal.Request())
+    eventually(lambda: server.interrupted)
+    assert server.interrupted == ["goals.action: somebody else has cancelled the goal"]
+    assert server.ended == [(3.0, CANCELED)]

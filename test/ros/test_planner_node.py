@@ -111,6 +111,7 @@ def ring(ros, eventually, brisk):
         eventually(lambda: vehicle.states == ["pilot" if given["autostart"] else "waiting"])
         eventually(lambda: vehicle.odometry.get_subscription_count() == 1)
         eventually(lambda: planner.count_subscribers("goal_pose") == 1)
+        eventually(lambda: planner.guidance.fault == fault)
         return planner, vehicle
 
     return start
@@ -642,13 +643,15 @@ def test_an_autopilot_that_is_not_heard_is_warned_of_with_its_topic(
 
 
 def test_a_mission_that_starts_by_itself_waits_for_the_first_ping_that_can_be_mapped(
-    ring, eventually
+    ring, ros, eventually
 ):
     planner, vehicle = ring(fault="above_water")
+    ears = ros(lambda: Listener("ears"))
+    ears.listen(DiagnosticArray, "/diagnostics", 10, lambda message: message.status[0].message)
 
     def told(words):
         vehicle.be_at(0, 0)
-        return any(words in report.get("", "") for report in vehicle.reports)
+        return any(words in text for text in ears.heard["/diagnostics"])
 
     eventually(lambda: told("waiting for the first ping that can be mapped: every ping is refused"))
     assert not vehicle.goals and planner.mission.budget.start_time_s is None

@@ -2,6 +2,7 @@
 
 No wheel brings tf2_ros. The stand-in has the signatures, the types of errors and the topics of
 tf2_ros_py 0.36.4 (ros2/geometry2, branch jazzy; rolling has two more arguments of the listener).
+The last test is with tf2 itself, where that is installed.
 """
 
 import math
@@ -288,3 +289,35 @@ def test_the_broadcast_tree_is_that_of_rep_105_with_a_beam_that_points_down(tf2,
     place, turn = moving.transform.translation, moving.transform.rotation
     assert (place.x, place.y, place.z) == (3.0, -2.0, simulation.sonar_z)
     assert (turn.x, turn.y, turn.z, turn.w) == pytest.approx(yaw_to_quaternion(0.5))
+
+
+def test_with_tf2_itself_a_transform_that_ends_is_refused_and_its_return_is_fresh(ros, eventually):
+    """Two publishers one after the other, as a restart is."""
+    tf2_ros = pytest.importorskip("tf2_ros")
+    node, base = ros(Node, node_name="listener"), 1000 * SECOND
+    frames = FrameTransformer(node, "map")
+
+    def broadcast(x, seconds):
+        def send(sender):
+            sent = TransformStamped(child_frame_id="odom")
+            sent.header.frame_id, sent.header.stamp = "map", ns_to_stamp(base + seconds * SECOND)
+            sent.transform.translation.x = x
+            sender.sendTransform(sent)
+
+        sender = ros(Node, node_name=f"at{seconds}")
+        out = tf2_ros.TransformBroadcaster(sender)
+        return lambda: send(out)
+
+    def x_at(seconds):
+        stamp_ns = base + round(seconds * SECOND)
+        moved = frames.into_map(VehicleState(stamp_ns, (1.0, 0.0, 0.0), frame_id="odom"))
+        return None if moved is None else moved.position[0]
+
+    def known(send, x, seconds):
+        eventually(lambda: send() or x_at(seconds) == x)
+
+    assert x_at(0.0) is None and frames.fault == "wrong_frame"
+    known(broadcast(10.0, 0), 11.0, 5.0)
+    assert x_at(9.0) == 11.0
+    assert x_at(20.0) is None and frames.fault == "stale_transform"
+    known(broadcast(20.0, 20), 21.0, 20.5)

@@ -71,6 +71,11 @@ FIELDS, NUMERIC = ("range", "altitude", "distance", "data"), ("float", "double",
 RANGES = "altim", "altitude", "sonar", "echo", "range", "dvl", "depth_below"
 GOALS = "goal", "setpoint", "target", "waypoint", "reference", "cmd", "command", "desired"
 ESTIMATES = "vision", "mocap", "landing", "fake", "slam", "initial"
+#: What a vehicle of ArduPilot's needs besides.
+PRESETS = (
+    "params_file:='ardupilot.yaml,ping2.yaml,blueboat.yaml,mine.yaml' (or ping1d.yaml, "
+    "bluerov2.yaml; mine.yaml is your own): repeated readings, the water as z = 0, radii of arrival"
+)
 MIN_RATE = 2.0  # slowest odometry that pings are placed by, in Hz
 HALF = 50.0  # m: half a side of the workspace that is proposed
 LOOK_S = 0.5  # between two looks for new topics
@@ -474,6 +479,8 @@ def driver_findings(topics: Sequence[Topic]) -> Iterator[Finding]:
         wrong = any(found.problem for _, every in (odometry[0], ranges[0]) for found in every)
         when = "once these problems are solved, " if wrong else ""
         yield Finding(f"{when}start mapper and planner with (put in your workspace)", line)
+    if any("/mavros/" in t.name for t in topics):
+        yield Finding("MAVROS: of ArduPilot, add its presets to the line", PRESETS)
 
 
 def _heard(topic: Topic, simulated: bool) -> Finding:
