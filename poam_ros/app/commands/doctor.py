@@ -35,16 +35,15 @@ NEEDED = ("numpy", "scipy", "torch", "gpytorch")
 PING_BYTES = 400  # on disk for a ping, including indices and checkpoints
 MIN_DISK = 500 * 2**20
 GROUP = "239.255.0.1"  # multicast group of DDS discovery
-MIDDLEWARE_SETTINGS = ("RMW_IMPLEMENTATION", "ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE")
+MIDDLEWARE_SETTINGS = (
+    "RMW_IMPLEMENTATION", "ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_LOCALHOST_ONLY",
+)  # fmt: skip
 
 NODES = ("mapper", "planner", "simulator", "monitor")
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 LOST_SHARE = 0.01  # of all messages; more is a problem
-#: Larger differences between the nodes' times are no delays of messages, in s; of simulated time,
-#: which a busy machine delays, per unit of its speed.
-MAX_CLOCK_DIFFERENCE_S, MAX_SIMULATED_DIFFERENCE_S = 5.0, 60.0
-#: Time of a simulation after which every node knows it, in s.
-STARTING_S = 10.0
+#: A larger difference of a node's time from this machine's is no delay of messages, in s.
+MAX_CLOCK_DIFFERENCE_S = 5.0
 STARTING = "the simulation is starting: run poam doctor again in a moment"
 #: What to do about counts of the nodes.
 COUNTED = {
@@ -76,6 +75,17 @@ PRESETS = (
     "params_file:='ardupilot.yaml,ping2.yaml,blueboat.yaml,mine.yaml' (or ping1d.yaml, "
     "bluerov2.yaml; mine.yaml is your own): repeated readings, the water as z = 0, radii of arrival"
 )
+NAV2 = "navigate_to_pose/_action/status"
+#: What is missing, and what to do about it.
+NO_ODOMETRY = (
+    "nobody publishes nav_msgs/Odometry",
+    "start the driver of the position, or compare ROS_DOMAIN_ID with its own",
+)
+NO_RANGE = (
+    "nobody publishes a sensor_msgs/Range, or a number named as one",
+    "start the sonar's driver; any message with a number will do (docs/sensors.md)",
+)
+NO_GOAL = "the vehicle must drive to a geometry_msgs/PoseStamped, or have Nav2"
 MIN_RATE = 2.0  # slowest odometry that pings are placed by, in Hz
 HALF = 50.0  # m: half a side of the workspace that is proposed
 LOOK_S = 0.5  # between two looks for new topics
@@ -128,15 +138,12 @@ def machine_findings(mission_dir: Path | None) -> Iterator[Finding]:
 def _processor() -> Iterator[Finding]:
     own = hasattr(os, "sched_getaffinity")
     cores = (len(os.sched_getaffinity(0)) if own else os.cpu_count()) or 1
-    yield Finding(f"{cores} cores ({platform.machine()})")
-    if cores < 2:
-        yield Finding("one core for model and callbacks", "expect updates to take twice as long")
+    slow = "expect updates to take twice as long" if cores < 2 else ""
+    yield Finding(f"{quantity(cores, 'core')} ({platform.machine()})", slow)
     threads = os.environ.get("OMP_NUM_THREADS", "")
     if threads.isdigit() and int(threads) > cores:
-        yield problem(
-            f"OMP_NUM_THREADS={threads} on {cores} cores: more threads than cores",
-            "unset it; the mapper's parameter `threads` sets its own",
-        )
+        advice = "unset it; the mapper's parameter `threads` sets its own"
+        yield problem(f"OMP_NUM_THREADS={threads}: more threads than cores", advice)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load > 1.5 * cores:
         advice = "stop other programs; a lack of cores may explain what is too slow below"
@@ -148,33 +155,22 @@ def _disk(folder: Path) -> Finding:
     if there is None or not there.is_dir() or not os.access(there, os.W_OK):
         return problem(f"{folder} cannot be written", "choose another folder")
     free = shutil.disk_usage(there).free
-    size = f"{free / 2**30:.1f} GiB" if free >= 2**30 else f"{free / 2**20:.0f} MiB"
+    text = f"{folder} has {free / 2**20:,.0f} MiB left"
     if free >= MIN_DISK:
-        return Finding(f"{folder} has {size} left")
-    return problem(
-        f"{folder} has {size} left, about {free // PING_BYTES:,} pings", "free some space"
-    )
+        return Finding(text)
+    return problem(f"{text}, about {free // PING_BYTES:,} pings", "free some space")
 
 
 def middleware_findings() -> Iterator[Finding]:
     """The checks of what the middleware needs."""
     values = {name: os.environ.get(name, "") for name in MIDDLEWARE_SETTINGS}
     yield Finding("middleware: " + ", ".join(f"{k}={v or '(default)'}" for k, v in values.items()))
-    if os.environ.get("ROS_LOCALHOST_ONLY") == "1":
-        yield Finding(
-            "ROS_LOCALHOST_ONLY=1: nodes on other machines are not seen",
-            "unset it if the graph spans machines",
-        )
+    if values["ROS_LOCALHOST_ONLY"] == "1":
+        text = "ROS_LOCALHOST_ONLY=1: nodes on other machines are not seen"
+        yield Finding(text, "unset it if the graph spans machines")
     if values["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "OFF":
-        yield problem(
-            "ROS_AUTOMATIC_DISCOVERY_RANGE=OFF: nodes do not find each other",
-            "unset it, or set SUBNET or LOCALHOST",
-        )
-    yield _multicast()
-
-
-def _multicast() -> Finding:
-    """Whether a message to the multicast group of DDS arrives on this machine."""
+        text = "ROS_AUTOMATIC_DISCOVERY_RANGE=OFF: nodes do not find each other"
+        yield problem(text, "unset it, or set SUBNET or LOCALHOST")
     receiver, sender = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
     with receiver, sender:
         try:
@@ -187,12 +183,10 @@ def _multicast() -> Finding:
             sender.sendto(b"poam doctor", (GROUP, receiver.getsockname()[1]))
             receiver.recv(64)
         except OSError as error:
-            return Finding(
-                f"multicast on loopback does not work ({error})",
-                "ip link set lo multicast on; nodes on this machine may still find each "
-                "other by unicast",
-            )
-    return Finding("multicast on loopback works")
+            advice = "ip link set lo multicast on; nodes here may still find each other by unicast"
+            yield Finding(f"multicast on loopback does not work ({error})", advice)
+        else:
+            yield Finding("multicast on loopback works")
 
 
 class NodeStatus(NamedTuple):
@@ -215,13 +209,18 @@ def statuses(message: DiagnosticArray) -> dict[str, NodeStatus]:
     """The statuses of this package's nodes in a message, by full name."""
     stamp_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
     age_s = time.time() - stamp_s if stamp_s else None
-    by_node = {}
-    for status in message.status:
-        if status.name.rpartition("/")[2] in NODES:
-            values = {item.key: item.value for item in status.values}
-            level = status.level[0] if isinstance(status.level, bytes) else int(status.level)
-            by_node[status.name] = NodeStatus(level, status.message, values, age_s)
-    return by_node
+    return {
+        status.name: NodeStatus(
+            status.level[0] if isinstance(status.level, bytes) else int(status.level),
+            status.message, {item.key: item.value for item in status.values}, age_s,
+        )
+        for status in message.status
+        if _node(status.name) in NODES
+    }  # fmt: skip
+
+
+def _node(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 @dataclass
@@ -362,60 +361,46 @@ def graph_findings(heard: Mapping[str, NodeStatus]) -> Iterator[Finding]:
         advice = "start one (poam sim, robot.launch.py), or compare ROS_DOMAIN_ID with theirs"
         yield Finding("no mapper, planner, simulator or monitor is found", advice)
         return
-    simulators = [s for name, s in heard.items() if name.rpartition("/")[2] == "simulator"]
-    # It waits for its nodes, or has only just begun to send its time.
-    starting = any(
-        s.text.startswith("waiting") or s.number("time_s") < STARTING_S * s.number("speed")
-        for s in simulators
-    )
+    simulators = [status for name, status in heard.items() if _node(name) == "simulator"]
+    starting = any(s.text.startswith("waiting") or s.number("time_s") < 1 for s in simulators)
     yield from _clock_findings(heard, starting)
     for name, status in sorted(heard.items()):
-        if status.level == OK:
-            yield Finding(f"{name}: {status.text}")
-        elif starting and status.level == WARN:
-            yield Finding(f"{name}: {status.text}", STARTING)
+        known = ": " in status.text or status.level == OK
+        if status.level == OK or (starting and status.level == WARN):
+            yield Finding(f"{name}: {status.text}", "" if status.level == OK else STARTING)
         else:
-            yield problem(f"{name}: {status.text}", "" if ": " in status.text else "see its log")
-        if name.rpartition("/")[2] == "mapper":
+            yield problem(f"{name}: {status.text}", "" if known else "see its log")
+        if _node(name) == "mapper":
             yield from _ping_findings(name, status)
-        refusals = (k for k in status.values if k.startswith(("refused_", "goals_ref", "errors ")))
-        for key in (*COUNTED, *refusals):
-            if count := status.number(key):
-                yield Finding(
-                    f"{name}: {key} {count:.0f}", COUNTED.get(key, f"see the log of {name}")
-                )
+        for key in status.values:
+            refusal = key.startswith(("refused_", "goals_ref", "errors "))
+            if (key in COUNTED or refusal) and (count := status.number(key)):
+                advice = COUNTED.get(key, f"see the log of {name}")
+                yield Finding(f"{name}: {key} {count:.0f}", advice)
 
 
 def _clock_findings(heard: Mapping[str, NodeStatus], starting: bool) -> Iterator[Finding]:
-    """Whether the nodes' clocks agree and run. ``starting``: a simulation is starting."""
-    timeless = [name for name, status in heard.items() if status.age_s is None]
-    if timeless and starting:
-        yield Finding(f"{', '.join(timeless)}: no time yet", STARTING)
-    elif timeless:
-        advice = "use_sim_time is true, but no /clock arrives: set it to false on a vehicle"
-        yield problem(f"{', '.join(timeless)}: no time yet", advice)
+    """Whether all nodes have a time, and the same. ``starting``: a simulation is starting."""
     # The monitor uses wall time, in simulations as well.
-    ages = {
-        name: status.age_s
-        for name, status in heard.items()
-        if status.age_s is not None and not name.endswith("monitor")
-    }
-    speed = max([1.0, *(status.number("achieved_speed") for status in heard.values())])
-    simulated = bool(ages) and min(map(abs, ages.values())) > MAX_CLOCK_DIFFERENCE_S
-    limit = MAX_SIMULATED_DIFFERENCE_S * speed if simulated else MAX_CLOCK_DIFFERENCE_S
-    if ages and max(ages.values()) - min(ages.values()) > limit:
-        text = ", ".join(f"{name} {-age:+.0f} s" for name, age in ages.items())
+    ages = {name: status.age_s for name, status in heard.items() if _node(name) != "monitor"}
+    known = {name: age for name, age in ages.items() if age is not None}
+    if timeless := ", ".join(ages.keys() - known.keys()):
+        advice = "use_sim_time is true, but no /clock arrives: set it to false on a vehicle"
+        late = Finding(f"{timeless}: no time yet", STARTING)
+        yield late if starting else problem(f"{timeless}: no time yet", advice)
+    near, far = min(map(abs, known.values()), default=0.0), max(map(abs, known.values()), default=0)
+    if near > MAX_CLOCK_DIFFERENCE_S:
+        yield Finding("the nodes use a different time from this machine: simulated or recorded")
+    elif far > MAX_CLOCK_DIFFERENCE_S:
+        text = ", ".join(f"{name} {-age:+.0f} s" for name, age in known.items())
         advice = "give all nodes the same use_sim_time, and synchronise the machines' clocks"
         yield problem(f"the nodes' times differ ({text} from this machine's)", advice)
-    elif simulated:
-        yield Finding("the nodes use a different time from this machine: simulated or recorded")
 
 
 def _ping_findings(name: str, status: NodeStatus) -> Iterator[Finding]:
     received = status.number("received")
     if not received:
         yield Finding(f"{name}: no ping was received", "check the sonar's topic (range_topic)")
-        return
     for key in status.values:
         if key.startswith("lost ") and status.number(key) > LOST_SHARE * received:
             advice = "busy machine or small buffers: sysctl -w net.core.rmem_max=2147483647"
@@ -423,9 +408,8 @@ def _ping_findings(name: str, status: NodeStatus) -> Iterator[Finding]:
             yield problem(f"{name}: {lost} of {key.removeprefix('lost ')} lost", advice)
     samples, cycle = status.number("samples"), status.number("cycle_p99_s")
     if samples and cycle:
-        yield Finding(
-            f"{name}: {samples:.0f} samples in the map; an update takes {cycle:.2f} s (p99)"
-        )
+        text = f"{samples:.0f} samples in the map; an update takes {cycle:.2f} s (p99)"
+        yield Finding(f"{name}: {text}")
 
 
 def driver_findings(topics: Sequence[Topic]) -> Iterator[Finding]:
@@ -444,28 +428,19 @@ def driver_findings(topics: Sequence[Topic]) -> Iterator[Finding]:
     ranges = ranked(_range_findings, lambda t: t.kind == RANGE, lambda t: (t.named(RANGES), t.rate))
     ranges = ranges or ranked(_range_findings, lambda t: t.field[0], lambda t: t.rate)
     poses = [t for t in topics if t.kind == POSE and t.subscribers and not t.named(ESTIMATES)]
-    goals = [t for t in poses if t.named(GOALS)]
-    actions = (t.name for t in topics if t.kind == STATUS)
-    if nav2 := any(name.endswith("navigate_to_pose/_action/status") for name in actions):
-        goals = []
-    missing = problem(
-        "nobody publishes nav_msgs/Odometry",
-        "start the driver of the position, or compare ROS_DOMAIN_ID with its own",
-    )
-    kinds = Counter(t.name for t in topics if t.publishers)
-    for name in (name for name, count in kinds.items() if count > 1):
-        own = ", ".join(sorted(t.kind for t in topics if t.name == name and t.publishers))
-        yield problem(f"{name} has several types: {own}", "give each a topic of its own")
-    yield from odometry[0][1] if odometry else [missing]
-    missing = problem(
-        "nobody publishes a sensor_msgs/Range, or a number named as one",
-        "start the sonar's driver; any message with a number will do (docs/sensors.md)",
-    )
-    yield from ranges[0][1] if ranges else [missing]
+    nav2 = any(t.kind == STATUS and t.name.endswith(NAV2) for t in topics)
+    goals = [] if nav2 else [t for t in poses if t.named(GOALS)]
+    for name, count in Counter(t.name for t in topics if t.publishers).items():
+        if count > 1:
+            own = ", ".join(sorted(t.kind for t in topics if t.name == name and t.publishers))
+            yield problem(f"{name} has several types: {own}", "give each a topic of its own")
+    yield from odometry[0][1] if odometry else [problem(*NO_ODOMETRY)]
+    yield from ranges[0][1] if ranges else [problem(*NO_RANGE)]
     if not (goals or nav2):
-        advice = "the vehicle must drive to a geometry_msgs/PoseStamped, or have Nav2"
-        if names := ", ".join(t.name for t in poses):
-            advice = f"give goal_topic that of {names} to which the vehicle drives"
+        names = ", ".join(t.name for t in poses)
+        advice = (
+            f"give goal_topic that of {names} to which the vehicle drives" if names else NO_GOAL
+        )
         yield problem("nobody listens to a goal", advice)
     for argument, others in (
         ("odom_topic", [t for t, _ in odometry]), ("range_topic", [t for t, _ in ranges]),
@@ -474,8 +449,7 @@ def driver_findings(topics: Sequence[Topic]) -> Iterator[Finding]:
         if names := ", ".join(t.name for t in others[1:]):
             yield Finding(f"{argument} may be another", names)
     if odometry and ranges:
-        goal = next(iter(goals), None)
-        line = _launch_line(odometry[0][0], ranges[0][0], goal, nav2, topics)
+        line = _launch_line(odometry[0][0], ranges[0][0], goals[:1], nav2, topics)
         wrong = any(found.problem for _, every in (odometry[0], ranges[0]) for found in every)
         when = "once these problems are solved, " if wrong else ""
         yield Finding(f"{when}start mapper and planner with (put in your workspace)", line)
@@ -530,32 +504,29 @@ def _range_findings(topic: Topic, simulated: bool) -> Iterator[Finding]:
 
 
 def _launch_line(
-    odometry: Topic, ranges: Topic, goal: Topic | None, nav2: bool, topics: Sequence[Topic]
+    odometry: Topic, ranges: Topic, goals: Sequence[Topic], nav2: bool, topics: Sequence[Topic]
 ) -> str:
-    def published(kind: str, word: str = "") -> Topic | None:
-        return next((t for t in topics if t.kind == kind and t.publishers and word in t.name), None)
+    def published(kind: str, word: str = "") -> str:
+        names = (t.name for t in topics if t.kind == kind and t.publishers and word in t.name)
+        return next(names, "")
 
-    x = y = 0.0
+    x = y = 0
     if odometry.newest is not None:
         x, y = (round(getattr(odometry.newest.pose.pose.position, axis)) for axis in "xy")
     x, y = (y, x) if odometry.points_down else (x, y)
-    box = f"{x - HALF:g} {x + HALF:g} {y - HALF:g} {y + HALF:g}"
-    given = {"workspace": box, "odom_topic": odometry.name, "range_topic": ranges.name}
-    if odometry.frame not in ("", "map") and not odometry.points_down:
-        given["frame_id"] = odometry.frame
-    if ranges.kind != RANGE:
-        given |= {"range_type": ranges.kind, "range_field": ranges.field[0]}
-    if goal is not None:
-        given["goal_topic"] = goal.name
-    if mavros := published(MAVROS):
-        given["mavros"] = mavros.name.removesuffix("/state")
-    if level := published(LEVEL, "water_level"):
-        given["water_level_topic"] = level.name
-    if published(CLOCK):
-        given["use_sim_time"] = "true"
-    if nav2:
-        given["params_file"] = "nav2.yaml"
-    arguments = (f"{name}:={shlex.quote(value)}" for name, value in given.items())
+    other = ranges.kind != RANGE
+    given = {
+        "workspace": f"{x - HALF:g} {x + HALF:g} {y - HALF:g} {y + HALF:g}",
+        "odom_topic": odometry.name, "range_topic": ranges.name,
+        "frame_id": "" if odometry.frame == "map" or odometry.points_down else odometry.frame,
+        "range_type": ranges.kind if other else "", "range_field": ranges.field[0] if other else "",
+        "goal_topic": "".join(goal.name for goal in goals),
+        "mavros": published(MAVROS).removesuffix("/state"),
+        "water_level_topic": published(LEVEL, "water_level"),
+        "use_sim_time": "true" if published(CLOCK) else "",
+        "params_file": "nav2.yaml" if nav2 else "",
+    }  # fmt: skip
+    arguments = (f"{name}:={shlex.quote(value)}" for name, value in given.items() if value)
     return " ".join(("ros2 launch poam_ros robot.launch.py", *arguments))
 
 
