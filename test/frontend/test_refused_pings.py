@@ -128,7 +128,7 @@ def test_before_the_start_a_fault_of_a_ping_counts_more_than_the_state(
     else:
         v.s.odometry(OdometryRefused("wrong_frame"))
     v.ping(1.0, distance)
-    v.s.wait(5.0)
+    v.s.wait(60.0)
     v.s.tick()
     assert v.s.session.ledger.rejected == {expected: 1}
 
