@@ -139,7 +139,8 @@ class Drawn(NamedTuple):
 class OnlineModel(ABC):
     """A model that learns batch by batch. What is not abstract has a default.
 
-    After an exception from ``update`` the model is as before the call.
+    After an exception from ``update``, ``keep`` or ``retarget`` it may be in any state: the caller
+    restores it.
 
     Attributes:
         forgets: whether data can be taken out without training again, by ``keep``.

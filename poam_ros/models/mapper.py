@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -136,26 +138,33 @@ class BathymetricMapper:
                 unchanged.
         """
         samples.check()
-        start, before, trust = perf_counter(), self.data, (self._trust, self._next_trust)
-        offset, deviation = self._offset, self._deviation
-        if not self.initialised:
-            offset, deviation = _scalers(samples.z)
-        kept = self._model.state() if self._trust_is_due else None
-        try:
+        start = perf_counter()
+        with self._unchanged_by_failures():
+            if not self.initialised:
+                self._offset, self._deviation = _scalers(samples.z)
             if self.prior is not None:
-                offset, deviation = self._learn_trust(samples, offset, deviation)
-            y = self._targets(samples, offset, deviation)
-            noise = self._own_noise(samples, deviation)
+                self._learn_trust(self.prior, samples)
+            noise = self._own_noise(samples)
             self._store.append(samples)
-            report = self._model.update(Dataset(self._to_scaled(samples.xy), y, noise), enough)
+            data = Dataset(self._to_scaled(samples.xy), self._targets(samples), noise)
+            report = self._model.update(data, enough)
+        return replace(
+            report,
+            noise_std=report.noise_std * self._deviation,
+            samples=self.samples,
+            batch=len(samples),
+            update_s=perf_counter() - start,
+        )
+
+    @contextmanager
+    def _unchanged_by_failures(self) -> Iterator[None]:
+        """Restore everything after an exception in this context."""
+        before = self.state()
+        try:
+            yield
         except BaseException:
-            self._store = SampleStore(before)
-            if kept is not None and self._trust != trust[0]:
-                self._model.restore(kept)
-            self._trust, self._next_trust = trust
+            self.restore(before)
             raise
-        self._offset, self._deviation = offset, deviation
-        return self._reported(report, len(samples), start)
 
     @property
     def trust(self) -> float:
@@ -174,50 +183,30 @@ class BathymetricMapper:
         """The prior's contribution at xy [N, 2], in m [N]; 0 without a prior."""
         return 0.0 if self.prior is None else self._trust * self.prior.at(xy)
 
-    def _targets(self, samples: Samples, offset: float, deviation: float) -> Tensor:
+    def _targets(self, samples: Samples) -> Tensor:
         """The model's targets [N]: less the prior's contribution, and scaled."""
         residual = samples.z - self._drift(samples.xy)
-        return torch.as_tensor((residual - offset) / deviation, device=self._device)
+        return torch.as_tensor((residual - self._offset) / self._deviation, device=self._device)
 
-    @property
-    def _trust_is_due(self) -> bool:
-        """Whether the trust is to be learned again, and all targets may change by it."""
-        return (
-            self.prior is not None
-            and self.initialised
-            and len(self._store) >= self._next_trust
-            and self._model.retargets
-        )
-
-    def _learn_trust(self, new: Samples, offset: float, deviation: float) -> tuple[float, float]:
-        """Learn the trust in the prior: from the first batch, and again when the pings have doubled
-        (with every batch until they suffice). Returns the scaling of the targets."""
-        assert self.prior is not None
+    def _learn_trust(self, prior: PriorMap, new: Samples) -> None:
+        """Learn the trust in the prior, from the first batch, and again when the pings have doubled
+        (with every batch until they suffice) if the model can change its targets."""
         first = not self.initialised
-        if not (first or self._trust_is_due):
-            return offset, deviation
+        if not first and (len(self._store) < self._next_trust or not self._model.retargets):
+            return
         samples = new if first else self.data
-        found = self.prior.trust(samples.xy, samples.z, self.seed)
+        found = prior.trust(samples.xy, samples.z, self.seed)
         self._next_trust = 2 * len(samples) if found is not None else len(samples) + 1
         # Until the pings suffice, the prior is not used.
         trust = found if found is not None else 0.0 if first else self._trust
         if first:
             self._trust = trust
-            offset, deviation = _scalers(samples.z - self._drift(samples.xy))
+            self._offset, self._deviation = _scalers(samples.z - self._drift(samples.xy))
         elif abs(trust - self._trust) > NEGLIGIBLE_TRUST:
-            self._retarget(trust)
+            self._trust = trust
+            self._model.retarget(self._targets(samples))
         if found is not None:
             log.info("%s, after %d pings", self.trust_said, len(samples))
-        return offset, deviation
-
-    def _retarget(self, trust: float) -> None:
-        """Recompute all targets of the model for another trust."""
-        before, self._trust = self._trust, trust
-        try:
-            self._model.retarget(self._targets(self.data, self._offset, self._deviation))
-        except BaseException:
-            self._trust = before
-            raise
 
     @property
     def forgets(self) -> bool:
@@ -234,15 +223,17 @@ class BathymetricMapper:
             raise InputError(f"withdraw: {self.settings.method} cannot forget pings")
         kept = ~np.isin(self.data.number, numbers)
         if not kept.all():
-            self._model.keep(torch.as_tensor(kept))
-            self._store = SampleStore(self.data[np.flatnonzero(kept)])
+            with self._unchanged_by_failures():
+                self._model.keep(torch.as_tensor(kept))
+                self._store = SampleStore(self.data[np.flatnonzero(kept)])
 
-    def _own_noise(self, samples: Samples, deviation: float) -> Tensor | None:
+    def _own_noise(self, samples: Samples) -> Tensor | None:
         """Scaled variances of the pings' own noise [N]; None if unknown or not supported."""
         variance = samples.noise_variance
         if variance is None or not takes_noise(self.settings.method):
             return None
-        return torch.as_tensor(np.minimum(variance / deviation**2, WEIGHTLESS), device=self._device)
+        scaled = np.minimum(variance / self._deviation**2, WEIGHTLESS)
+        return torch.as_tensor(scaled, device=self._device)
 
     def calibrate(self, stretches: int) -> None:
         """Calibrate variances until the next update, if the model supports it."""
@@ -252,15 +243,6 @@ class BathymetricMapper:
         """Variances with noise [N] as they were before ``calibrate`` widened them, in m^2."""
         factor, added = self._model.widening
         return variance / factor - added * self._deviation**2
-
-    def _reported(self, report: UpdateReport, batch: int, start: float) -> UpdateReport:
-        return replace(
-            report,
-            noise_std=report.noise_std * self._deviation,
-            samples=self.samples,
-            batch=batch,
-            update_s=perf_counter() - start,
-        )
 
     def predict(self, xy: np.ndarray, noise: bool = True) -> Predicted:
         """Predictive mean and variance at xy [N, 2], of a ping, or without noise of the bottom.

@@ -13,7 +13,6 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.samples import Samples
 from poam_ros.models.mapper import BathymetricMapper, ModelSettings
 from poam_ros.models.registry import MODELS, SparseOptions, takes_noise
-from poam_ros.models.sparse.online import OnlineSparseGP
 
 WORKSPACE = Extent(100, 180, -20, 20)
 SMALL = ModelSettings(options=SparseOptions(num_inducing=80, steps=20, minibatch=64))
@@ -182,16 +181,19 @@ class Fails(Exception):
     """Not one that the package knows."""
 
 
+@pytest.mark.parametrize("settings", [SMALL, NNGP], ids=lambda settings: settings.method)
 @pytest.mark.parametrize("first", [True, False])
-def test_after_any_failure_the_map_is_unchanged(first, monkeypatch):
+def test_after_any_failure_the_map_is_unchanged(first, settings, monkeypatch):
     def failing(self, new, enough=None):
+        update(self, new, enough)
         raise Fails
 
-    mapper, twin = BathymetricMapper(WORKSPACE, SMALL), BathymetricMapper(WORKSPACE, SMALL)
+    mapper, twin = BathymetricMapper(WORKSPACE, settings), BathymetricMapper(WORKSPACE, settings)
+    update = type(mapper._model).update
     for each in () if first else (mapper, twin):
         each.update(*pings(60, 0))
     with monkeypatch.context() as broken, pytest.raises(Fails):
-        broken.setattr(OnlineSparseGP, "update", failing)
+        broken.setattr(type(mapper._model), "update", failing)
         mapper.update(*pings(60, 1))
     assert mapper.initialised != first and mapper.samples == twin.samples
     for each in (mapper, twin):

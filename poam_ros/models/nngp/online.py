@@ -57,15 +57,11 @@ class NeighbourGP(OnlineModel):
 
     def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new data. See ``OnlineModel``."""
-        before, first, start = self.state(), not len(self.data), perf_counter()
+        start, first = perf_counter(), not len(self.data)
         self.extra_jitter = 0.0
-        try:
-            self._store.append(_dataset(new.X, new.y, new.noise))
-            stored = perf_counter()
-            steps, loss = self._train(self._steps(first), enough)
-        except BaseException:
-            self.restore(before)
-            raise
+        self._store.append(_dataset(new.X, new.y, new.noise))
+        stored = perf_counter()
+        steps, loss = self._train(self._steps(first), enough)
         seconds = {"index": stored - start, "training": perf_counter() - stored}
         return self._report(seconds, steps, loss)
 
@@ -83,13 +79,8 @@ class NeighbourGP(OnlineModel):
         self._replace(_dataset(pings.X, y, pings.noise))
 
     def _replace(self, pings: Dataset) -> None:
-        """Replace all data. After a failure the old data are restored."""
-        before = self.data
-        try:
-            self._store.restore(pings)
-        except BaseException:
-            self._store.restore(before)
-            raise
+        """Replace all data."""
+        self._store.restore(pings)
         self._widening = VarianceCalibration()
 
     @torch.no_grad()

@@ -103,24 +103,14 @@ class OnlineSparseGP(OnlineModel):
 
         Raises:
             ValueError: the data have noise of their own, which sparse models do not support.
-            CholeskyError: a matrix is not positive definite. After any exception the model is as
-                before the call.
+            CholeskyError: a matrix is not positive definite.
         """
         if new.noise is not None:
             raise ValueError(
                 "OnlineSparseGP.update: expected a Dataset without noise of its own, which "
                 "sparse models do not support"
             )
-        before = self.state()
-        self.model.extra_jitter = 0.0
-        try:
-            return self._update(new, enough)
-        except BaseException:
-            self.restore(before)
-            raise
-
-    def _update(self, new: Dataset, enough: StopCondition | None) -> UpdateReport:
-        start = perf_counter()
+        start, self.model.extra_jitter = perf_counter(), 0.0
         self._store.append(new)
         with torch.no_grad():
             chosen = self.method.select(self._selection_input(new))

