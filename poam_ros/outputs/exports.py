@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -15,10 +15,12 @@ import yaml
 
 from ..core.errors import InputError, requires_extra, shown
 from ..core.files import atomic_write
-from ..core.geodesy import GeoReference
+from ..core.geodesy import WGS84, GeoReference, transformed
 from ..core.geometry import Grid
+from ..core.reading import parse_json
+from ..core.vectors import MALFORMED, geojson_layer
 from .chart import Chart, ExportSettings, read_chart
-from .figures import png
+from .figures import blank_figure, plain, png
 from .folder import make_folder
 from .page import standalone
 from .plates import draw_chart
@@ -37,6 +39,8 @@ UNKNOWN_DATUM = 'VERT_CS["unknown",VERT_DATUM["unknown",2005],UNIT["metre",1],AX
 OTHER = "uncertainty of another survey (95 %)"
 #: Grey values of a trinary map, as Nav2's map saver writes them.
 FREE, OCCUPIED = 254, 0
+#: Maximum number of rows of a section's table, and places along a cell.
+ROWS, PER_CELL = 100_000, 2
 
 
 def netcdf(chart: Chart, name: str) -> dict[str, bytes]:
@@ -261,16 +265,22 @@ def table(chart: Chart, name: str) -> dict[str, bytes]:
     """
     layers = (chart.height, chart.uncertainty, chart.deviation, chart.density)
     rows = np.column_stack((chart.grid.points, *(layer.ravel() for layer in layers)))
-    rows = rows[np.isfinite(rows[:, 2])]
-    columns = ["x", "y", chart.height_name, "uncertainty", "sigma", "density"]
-    formats = ["%.4f"] * 5 + ["%d"]
+    columns = ("x", "y", chart.height_name, "uncertainty", "sigma", "density")
+    beside = yaml.safe_dump(dict(chart.provenance), sort_keys=False, allow_unicode=True)
+    content = _csv(chart, columns, rows[np.isfinite(rows[:, 2])])
+    return {f"{name}.yaml": beside.encode(), name: content}
+
+
+def _csv(chart: Chart, columns: Sequence[str], rows: np.ndarray) -> bytes:
+    """Rows in m as CSV, with longitude and latitude as far as these are known."""
+    formats = ["%d" if name in ("section", "density") else "%.4f" for name in columns]
     if chart.place is not None:
-        rows = np.column_stack((rows, chart.place.degrees(rows[:, :2])))
-        columns, formats = [*columns, "longitude", "latitude"], [*formats, "%.9f", "%.9f"]
+        x = columns.index("x")
+        rows = np.column_stack((rows, chart.place.degrees(rows[:, x : x + 2])))
+        columns, formats = (*columns, "longitude", "latitude"), [*formats, "%.9f", "%.9f"]
     content = io.BytesIO()
     np.savetxt(content, rows, formats, ",", header=",".join(columns), comments="")
-    beside = yaml.safe_dump(dict(chart.provenance), sort_keys=False, allow_unicode=True)
-    return {f"{name}.yaml": beside.encode(), name: content.getvalue()}
+    return content.getvalue()
 
 
 def picture(chart: Chart, name: str) -> dict[str, bytes]:
@@ -345,13 +355,16 @@ def export_settings(run: Run | Path, to: Path, chosen: Mapping[str, Any]) -> Exp
     return ExportSettings(**{**own, **chosen})
 
 
-def export(run: Run | Path, to: Path, settings: ExportSettings) -> list[Path]:
+def export(
+    run: Run | Path, to: Path, settings: ExportSettings, section: Sequence[str] = ()
+) -> list[Path]:
     """Write the map of a run in the format of the file's ending.
 
     Args:
         run: the run, or its folder.
         to: the file.
         settings: of the export.
+        section: write the values along these lines instead; see ``read_section_lines``.
 
     Returns:
         The files written, the requested one last. Each appears only when complete.
@@ -376,6 +389,7 @@ def export(run: Run | Path, to: Path, settings: ExportSettings) -> list[Path]:
         (settings.vertical_datum is not None and wanted.crs and not placed,
          f"vertical_datum: {ending} stores it together with the georeference; expected --origin "
          "LAT LON"),
+        (section and ending != ".csv", f"to: expected a .csv file for a section, got {to.name}"),
     )  # fmt: skip
     for unfit, text in refusals:
         if unfit:
@@ -383,9 +397,105 @@ def export(run: Run | Path, to: Path, settings: ExportSettings) -> list[Path]:
     chart = read_chart(run, settings)
     if "missing" in chart.provenance:
         log.warning("%s lacks %s", chart.provenance["title"], chart.provenance["missing"])
-    files = wanted.write(chart, to.name)
+    if section:
+        files = sections(chart, to.name, read_section_lines(section, chart.place))
+    else:
+        files = wanted.write(chart, to.name)
     make_folder(to.parent)
     for name, content in files.items():
         with atomic_write(to.parent / name) as file:
             file.write(content)
     return [to.parent / name for name in files]
+
+
+def read_section_lines(words: Sequence[str], place: GeoReference | None) -> list[np.ndarray]:
+    """Lines, each corners [K, 2] in the chart's coordinates.
+
+    Args:
+        words: the numbers x y x y ..., in m, as texts; or one GeoJSON file of lines, in degrees if
+            the chart has a place on the Earth and else in m.
+        place: of the chart.
+
+    Raises:
+        InputError: these are no lines.
+    """
+
+    def refuse() -> NoReturn:
+        expected = "expected X Y X Y ... (m) or a GeoJSON file of lines"
+        raise InputError(f"section: {expected}, got {' '.join(words)}")
+
+    texts = [part for text in words for part in text.split(",") if part]
+    try:
+        numbers = np.array(texts, dtype=float)
+    except ValueError:
+        return _lines_of_file(Path(words[0]), place) if len(words) == 1 else refuse()
+    if len(numbers) < 4 or len(numbers) % 2 or not np.isfinite(numbers).all():
+        refuse()
+    return [numbers.reshape(-1, 2)]
+
+
+def _lines_of_file(path: Path, place: GeoReference | None) -> list[np.ndarray]:
+    try:
+        lines = [line for line, _ in geojson_layer(parse_json(path)).places]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except MALFORMED as error:
+        text = shown(str(error), 200)
+        raise InputError(f"{path}: expected GeoJSON of lines ({text})") from None
+    if not lines or any(len(line) < 2 or not np.isfinite(line).all() for line in lines):
+        raise InputError(f"{path}: expected lines of two corners or more, got none")
+    return lines if place is None else [transformed(WGS84, place.system(), line) for line in lines]
+
+
+def sections(chart: Chart, name: str, lines: Sequence[np.ndarray]) -> dict[str, bytes]:
+    """A CSV table of the values along lines, and a figure beside it if matplotlib is installed.
+
+    Columns: section (from 1), distance along it, x, y, elevation or depth, low, high (95 %), all
+    in m, and longitude, latitude if the map has a georeference. Places without a value are left
+    out.
+
+    Raises:
+        InputError: no line meets a value of the map, or the lines are too long.
+    """
+    columns = ("section", "distance", "x", "y", chart.height_name, "low", "high")
+    along = [_along(chart, number, line) for number, line in enumerate(lines, start=1)]
+    table = np.concatenate(along)
+    table = table[np.isfinite(table[:, 4])]
+    if not len(table):
+        raise InputError("section: no line crosses a part of the map with values")
+    files = {name: _csv(chart, columns, table)}
+    try:
+        figure = blank_figure((10, 1.0 + 3.0 * len(lines)))
+    except ImportError:
+        return files
+    axes = figure.subplots(len(lines), 1, squeeze=False)[:, 0]
+    for number, (axis, rows) in enumerate(zip(axes, along, strict=True), start=1):
+        _, distance, _, _, value, low, high = rows.T
+        axis.fill_between(distance, low, high, alpha=0.3, label="95 % interval")
+        axis.plot(distance, value)
+        axis.set_title(plain(f"{chart.provenance['title']}: section {number}"))
+        axis.set_ylabel(f"{chart.height_name} (m)")
+        axis.grid(alpha=0.3)
+        if chart.settings.depth:
+            axis.invert_yaxis()
+    axes[0].legend()
+    axes[-1].set_xlabel("distance (m)")
+    return {f"{Path(name).stem}.png": png(figure, 110), **files}
+
+
+def _along(chart: Chart, number: int, line: np.ndarray) -> np.ndarray:
+    """Number, distance, x, y, value and ends of its 95 % interval along a line, in m [R, 7]."""
+    lengths = np.concatenate(([0.0], np.hypot(*np.diff(line, axis=0).T).cumsum()))
+    cell = min(chart.grid.cell_size)
+    count = PER_CELL * lengths[-1] / cell
+    if not 0 < count <= ROWS:
+        raise InputError(
+            f"section: expected a length of at most {ROWS / PER_CELL * cell:g} m, "
+            f"got {lengths[-1]:g}"
+        )
+    distance = np.unique(np.append(np.linspace(0, lengths[-1], int(count) + 2), lengths))
+    xy = np.column_stack([np.interp(distance, lengths, axis) for axis in line.T])
+    value, half = (chart.grid.interpolate(v, xy) for v in (chart.height, chart.uncertainty))
+    value[~chart.grid.borders.contains(xy)] = np.nan
+    order = np.full(len(xy), float(number))
+    return np.column_stack((order, distance, xy, value, value - half, value + half))

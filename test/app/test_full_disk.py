@@ -100,6 +100,7 @@ COMMANDS = {
     "run": "run --method nngp --set nngp.hidden=8 --set nngp.first_steps=20 --max-samples 400 "
            "--resolution 2 --output DISK/out",
     "diff": "diff A B --output DISK/out",
+    "section": "export A --to DISK/section.csv --section 2 2 40 30",
     "waypoints": "waypoints DISK/lake.plan --workspace 0 100 0 60 --origin 47 8",
     **{f"export{ending}": f"export A --to DISK/map{ending}" for ending in FORMATS},
 }  # fmt: skip

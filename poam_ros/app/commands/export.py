@@ -23,6 +23,10 @@ _CONTOURS = (
     "0)."
 )
 _DEPTH = "Write depths below the water level instead of elevations."
+_SECTION = (
+    "Write the map along a line instead, as a .csv with a figure beside it: coordinates X Y ... "
+    "(m), or a GeoJSON file of lines."
+)
 _SOUNDINGS = (
     "Write the soundings of the map instead, in degrees where the map has an origin: as .csv, "
     ".gpkg or .xyz."
@@ -44,6 +48,7 @@ def add_arguments(parser: Parser) -> None:
     add_water_level(parser, "as recorded")
     add_settings(parser, [ROWS["clearance"]])
     add_setting(parser, ROWS["contour_interval"], text=_CONTOURS, metavar="M")
+    add("--section", nargs="+", metavar="X Y", default=(), help=_SECTION)
     add("--soundings", action="store_true", help=_SOUNDINGS)
     add("--units", choices=tuple(UNITS), default=absent, help=_UNITS)
     add("--utm", action=argparse.BooleanOptionalAction, default=False, help=_UTM)
@@ -75,11 +80,11 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--to: {args.to} is the log that this map is of: expected another file")
     settings = export_settings(opened, args.to, options)
     if args.soundings:
-        for name in ("units", "contour_interval", "vertical_datum", "clearance"):
+        for name in ("section", "units", "contour_interval", "vertical_datum", "clearance"):
             if vars(args).get(name):
                 raise InputError(f"--{name.replace('_', '-')}: does not apply to --soundings")
         print(export_soundings(opened, args.to, settings))
         return 0
-    for path in export(opened, args.to, settings):
+    for path in export(opened, args.to, settings, args.section):
         print(path)
     return 0
