@@ -33,6 +33,7 @@ from ..frontend.front_end import ABOVE_WATER, MAX_ABOVE, OVERLOAD, FrontEnd
 from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.pings import FrontEndSettings, RawPing
 from ..frontend.refused_pings import RefusedPing, RefusedPings
+from ..journal.folder import plain
 from ..journal.tables import OTHERS, read_only
 from ..mapping.soundings import LeftOut, Soundings
 from .messages import read_odometry, read_pose, read_range, stamp_to_ns
@@ -128,25 +129,12 @@ class Replay:
 
 
 def read_recording(path: Path, options: ReadOptions) -> Soundings:
-    """As ``read_bag``, by the options' settings: of ``FrontEndSettings``, ``BagSettings``, and
-    ``workspace`` (xmin xmax ymin ymax, in m)."""
-    given, bounds = options.settings, options.settings.get("workspace")
-    placing = instance(
-        FrontEndSettings,
-        {name: value for name, value in given.items() if name != "sonar.base_frame"},
-        workspace=Extent.of(bounds) if bounds else None,
-    )
-    crop = {"start": options.start, "stop": options.stop}
-    return read_bag(path, instance(BagSettings, {**given, **crop}), placing)
-
-
-def read_bag(path: Path, settings: BagSettings, placing: FrontEndSettings) -> Soundings:
     """Place the pings of a recording as the front end of a live mapper would, in order.
 
     Args:
         path: a rosbag2 folder, .mcap or .db3.
-        settings: topics, and the part to be read.
-        placing: how pings are placed; without a workspace, pings anywhere are accepted.
+        options: ``settings`` of ``FrontEndSettings`` and ``BagSettings``, and ``workspace`` (xmin
+            xmax ymin ymax, in m), without which pings anywhere are accepted.
 
     Returns:
         The accepted pings in order, with the batches of a mapper with default settings that keeps
@@ -155,6 +143,10 @@ def read_bag(path: Path, settings: BagSettings, placing: FrontEndSettings) -> So
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
     """
+    given, bounds = dict(options.settings), options.settings.get("workspace")
+    given |= {"start": options.start, "stop": options.stop, "sonar.base_frame": ""}
+    settings = instance(BagSettings, given)
+    placing = instance(FrontEndSettings, given, workspace=Extent.of(bounds) if bounds else None)
     reach, replay, decoder = ReadProgress(), Replay(placing), _Decoder(path, settings)
     heard, refused, first = Counter[str](), Counter[str](), None
     for raw in bag_messages(path, frozenset(settings.topics), reach):
@@ -194,12 +186,10 @@ def read_bag(path: Path, settings: BagSettings, placing: FrontEndSettings) -> So
             "altitude of GNSS (odometry.surface=true where the vehicle floats), or a height above "
             "the map's datum (odometry.vertical=datum)"
         )
-    gate = {name: list(value) if isinstance(value, tuple) else value
-            for name, value in values_of(placing).items()}  # fmt: skip
     source = {
         "understood": "; ".join(words),
         "recording": {**asdict(settings), "bytes_read": reach.read, "bytes": reach.size},
-        "gate": nested(gate),
+        "gate": nested(plain(values_of(placing))),
         **(decoder.frame.values if decoder.frame is not None else {}),
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])

@@ -17,10 +17,10 @@ from soundings import ground
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import InputError, Question
-from poam_ros.frontend.front_end import FrontEndSettings
+from poam_ros.core.settings import values_of
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.pings import RawPing
-from poam_ros.importers.bags import BagSettings, read_bag, read_recording
+from poam_ros.importers.bags import read_recording
 from poam_ros.importers.options import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.sounding_map import learn
@@ -33,6 +33,15 @@ from poam_ros.simulation.simulator import SonarSettings
 from poam_ros.simulation.terrain import load_terrain
 
 FILES = {"mcap": ".mcap", "sqlite3": ".db3"}
+
+
+def read(path, **settings):
+    return read_recording(path, ReadOptions(settings=settings))
+
+
+def placing(settings):
+    """Those of a front end, by name."""
+    return {**values_of(settings), "workspace": settings.workspace.bounds}
 
 
 @pytest.fixture(scope="module", params=FILES)
@@ -48,7 +57,7 @@ def only_file(folder):
 @pytest.mark.parametrize("whole_folder", [True, False])
 def test_pings_are_placed_as_the_live_mapper_does(bag, whole_folder):
     path = bag if whole_folder else only_file(bag)
-    found = read_bag(path, BagSettings(), FrontEndSettings())
+    found = read(path)
     assert len(found) == 121 and not found.refused
     expected = np.array([place(0.5 * k) for k in range(121)])
     np.testing.assert_allclose(found.xy, expected, atol=1e-9)
@@ -59,11 +68,11 @@ def test_pings_are_placed_as_the_live_mapper_does(bag, whole_folder):
 
 def test_a_recording_that_was_cut_off_is_read_up_to_there(tmp_path):
     folder = write_bag(tmp_path / "dive", "mcap", seconds=1200)  # of more than one chunk
-    whole, file = read_bag(folder, BagSettings(), FrontEndSettings()), only_file(folder)
+    whole, file = read(folder), only_file(folder)
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2])
     (folder / "metadata.yaml").unlink()  # it is written when the recording ends
-    found = read_bag(folder, BagSettings(), FrontEndSettings())
+    found = read(folder)
     assert 100 < len(found) < 2300
     np.testing.assert_array_equal(found.z, whole.z[: len(found)])
     assert found.source["understood"].startswith(f"{file.name} is cut short (")
@@ -76,7 +85,7 @@ def test_a_database_with_damaged_pages_is_read_up_to_there(tmp_path):
     data = file.read_bytes()
     kept = data[: 2 * len(data) // 3]
     file.write_bytes(kept + bytes(len(data) - len(kept)))
-    found = read_bag(file, BagSettings(), FrontEndSettings())
+    found = read(file)
     assert 50 < len(found) < 601
     assert found.source["understood"].startswith(f"{file.name} is cut short (")
 
@@ -86,11 +95,11 @@ def test_a_database_on_a_disk_that_cannot_be_written_is_read(tmp_path):
     folder = write_bag(tmp_path / "dive", "sqlite3", seconds=30)
     with closing(sqlite3.connect(only_file(folder))) as db:
         assert db.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
-    whole = read_bag(folder, BagSettings(), FrontEndSettings())
+    whole = read(folder)
     for file in folder.glob("*.db3-*"):  # of that reading; a disk that is read-only has none
         file.unlink()
     with read_only(folder) as there:
-        found = read_bag(there, BagSettings(), FrontEndSettings())
+        found = read(there)
     np.testing.assert_array_equal(found.z, whole.z)
 
 
@@ -103,21 +112,20 @@ def test_topics_and_times_are_chosen(storage, tmp_path):
     )
     words = there + r".*: poam map \S*dive --odom-topic "
     with pytest.raises(InputError, match=words + "/auv/odometry --range-topic /ping"):
-        read_bag(folder, BagSettings(), FrontEndSettings())
-    settings = BagSettings(odom_topic="/auv/odometry", range_topic="/ping", start=10, stop=20)
-    found = read_bag(folder, settings, FrontEndSettings())
+        read(folder)
+    settings = {"odom_topic": "/auv/odometry", "range_topic": "/ping"}
+    found = read_recording(folder, ReadOptions(settings=settings, start=10, stop=20))
     assert found.xy[0, 0] == pytest.approx(10) and found.xy[-1, 0] == pytest.approx(20)
     with pytest.raises(InputError, match=r"expected nav_msgs/msg/Odometry or .* on /ping"):
-        read_bag(folder, BagSettings(odom_topic="/ping", range_topic="/x"), FrontEndSettings())
+        read(folder, odom_topic="/ping", range_topic="/x")
 
 
 @pytest.mark.parametrize("storage", FILES)
 def test_a_water_level_is_not_offered_as_a_range(storage, tmp_path):
     """It and the positions have messages: whether the others have any must be looked up."""
     folder = write_plain_bag(tmp_path / "dive", "PoseStamped", storage=storage)
-    settings = BagSettings(odom_topic="/where", level_topic="/power/volts")
     with pytest.raises(InputError, match=r"--range-topic /sonar/depth$") as asked:
-        read_bag(folder, settings, FrontEndSettings())
+        read(folder, odom_topic="/where", level_topic="/power/volts")
     assert "empty" not in str(asked.value)
 
 
@@ -126,11 +134,10 @@ def test_positions_and_ranges_of_other_types(kind, tmp_path):
     pytest.importorskip("pyproj")
     folder = write_plain_bag(tmp_path / "dive", kind)
     with pytest.raises(InputError) as asked:
-        read_bag(folder, BagSettings(), FrontEndSettings())
+        read(folder)
     options = shlex.split(str(asked.value).partition(": poam map ")[2])[1:]
     assert options == ["--odom-topic", "/where", "--range-topic", "/sonar/depth"]
-    settings = BagSettings(odom_topic="/where", range_topic="/sonar/depth")
-    found = read_bag(folder, settings, FrontEndSettings())
+    found = read(folder, odom_topic="/where", range_topic="/sonar/depth")
     expected = np.array([place(0.5 * k) for k in range(121)])
     moved = found.xy - expected[: len(found)]
     np.testing.assert_allclose(moved, np.broadcast_to(moved[0], moved.shape), atol=0.01)
@@ -142,11 +149,11 @@ def test_positions_and_ranges_of_other_types(kind, tmp_path):
 
 def test_what_is_no_recording_is_said(tmp_path):
     with pytest.raises(InputError, match="expected a rosbag2 folder"):
-        read_bag(tmp_path, BagSettings(), FrontEndSettings())
+        read(tmp_path)
     for name, words in (("a.mcap", "expected an MCAP file"), ("a.db3", "rosbag2 database")):
         (tmp_path / name).write_bytes(b"nothing of the kind, but long enough to be looked at")
         with pytest.raises(InputError, match=words):
-            read_bag(tmp_path / name, BagSettings(), FrontEndSettings())
+            read(tmp_path / name)
 
 
 def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
@@ -159,7 +166,7 @@ def test_a_recorded_mission_gives_the_samples_that_it_took(tmp_path):
     list(mission.epochs())
     front_end = mission.session.front_end
     folder = write_events(tmp_path / "mission", record)
-    found = read_bag(folder, BagSettings(), front_end.settings)
+    found = read(folder, **placing(front_end.settings))
     lived = mission.session.all_samples()
     assert len(found) == len(lived) == 300
     np.testing.assert_allclose(found.xy, lived.xy, rtol=0, atol=1e-12)
@@ -192,7 +199,7 @@ def test_pings_of_a_take_over_are_read_and_those_of_a_pause_refused(tmp_path):
     rest = [each for each in record[half:] if each[1] != "mission"]
     for name, events, all_mapped in (("pause", pause, False), ("taken", taken + pause, True)):
         folder = write_events(tmp_path / name, [*record[:half], *events, *rest])
-        found = read_bag(folder, BagSettings(), mission.session.front_end.settings)
+        found = read(folder, **placing(mission.session.front_end.settings))
         assert (len(found) == 60) == all_mapped and ("paused" in found.refused) != all_mapped
 
 
@@ -209,7 +216,7 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(tmp_path):
     record = recorded(mission.session)
     list(mission.epochs())
     lived, front_end = mission.session.all_samples(), mission.session.front_end
-    found = read_bag(write_events(tmp_path / "mission", record), BagSettings(), front_end.settings)
+    found = read(write_events(tmp_path / "mission", record), **placing(front_end.settings))
     how = SoundingMapSettings(model=model, seed=1, screening=screening)
     assert len(found.batches(how)) == mission.session.status.updates > 1
     mapper, _, withdrawn = learn(found, settings.workspace, how)
@@ -238,8 +245,7 @@ def test_an_altitude_as_z_is_named(tmp_path, z, vertical, named):
         now = Moment(i * SECOND, float(i))
         record.append((now, "odometry", [VehicleState(i * SECOND, (float(i), 0.0, z))]))
         record.append((now, "ping", [RawPing(i * SECOND, 5.0 + i % 3, 0.1, 50.0)]))
-    options = ReadOptions(settings={"odometry.vertical": vertical})
-    found = read_recording(write_events(tmp_path / "bag", record), options)
+    found = read(write_events(tmp_path / "bag", record), **{"odometry.vertical": vertical})
     assert len(found) == 100 and found.pings.z[0] == pytest.approx(z - 5)
     said = "z of 100 positions is more than 1 m above the water" in found.source["understood"]
     assert said == named

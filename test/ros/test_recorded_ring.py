@@ -9,7 +9,8 @@ from recorded import recorded
 from ros_bag import write_events
 
 from poam_ros.app.cli import main
-from poam_ros.importers.bags import BagSettings
+from poam_ros.core.settings import values_of
+from poam_ros.importers.options import ReadOptions
 from poam_ros.journal.folder import read_mission
 from poam_ros.journal.interface import UPDATE
 from poam_ros.outputs.folder import read_map, read_table
@@ -69,7 +70,7 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
     some pings were withdrawn."""
     pytest.importorskip("rosbags", reason="recordings need the extra `bags`")
     pytest.importorskip("mcap", reason="recordings need the extra `bags`")
-    from poam_ros.importers.bags import read_bag
+    from poam_ros.importers.bags import read_recording
 
     mission, out = tmp_path / "mission", tmp_path / "out"
     sonar = SIMULATOR | {"speed": 10.0, "sonar.false_echo": 0.1, "sonar.max_range": 2000.0}
@@ -88,7 +89,9 @@ def test_a_recorded_ring_mission_is_mapped_as_it_was_lived(ring, eventually, tmp
     assert len(session.withdrawn) > 0 and session.status.updates > 0
     bag = write_events(tmp_path / "bag", record, wall=True)
 
-    placed = read_bag(bag, BagSettings(), front_end.settings).pings
+    settings = front_end.settings
+    given = {**values_of(settings), "workspace": settings.workspace.bounds}
+    placed = read_recording(bag, ReadOptions(settings=given)).pings
     assert len(placed) == session.stored == len(lived) + len(session.withdrawn)
     same = np.isin(placed.stamp_ns, lived.stamp_ns)
     assert same.sum() == len(lived)
