@@ -116,13 +116,13 @@ def gradient(kernel: Kernel, sites: TrainingData, left_out: Tensor, neighbours: 
     learned = replace(kernel, F=F, exponent=exponent, noise=noise)
     with torch.enable_grad():
         system = _system(learned, sites, sites.x[left_out], neighbours)
-        mean, variance, jitter = _with_gradient(system, kernel.mean_precision)
-        variance = variance + noise * sites.noise[left_out]
+        solved = _solve(system, kernel.mean_precision)
+        variance = solved.variance + noise * sites.noise[left_out]
         if sites.own is not None:
             variance = variance + sites.own[left_out]
-        loss = log_loss(sites.y[left_out], mean, variance).mean()
+        loss = log_loss(sites.y[left_out], solved.mean, variance).mean()
         dF, dexponent, dnoise = torch.autograd.grad(loss, leaves)
-    return Gradient(loss.item(), dF, dexponent.item(), dnoise.item(), jitter)
+    return Gradient(loss.item(), dF, dexponent.item(), dnoise.item(), solved.jitter)
 
 
 def log_loss(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -242,7 +242,6 @@ class _System(NamedTuple):
 class _Solved(NamedTuple):
     mean: Tensor
     variance: Tensor
-    a: Tensor
     b: Tensor
     jitter: float
 
@@ -275,9 +274,8 @@ def _limited(system: _System, solved: _Solved) -> tuple[Tensor, Tensor]:
     return limited, wider
 
 
-@torch.no_grad()
 def _solve(system: _System, mean_precision: float) -> _Solved:
-    """a = K~^-1 y and b = K~^-1 c~, by K^-1 and a rank of one."""
+    """With b = K~^-1 c~, by K^-1 and a rank of one."""
     L, failed, jitter = _factorise(system.K)
     right = torch.stack([system.y, system.c, system.present], dim=-1)
     a, b, o = torch.cholesky_solve(right, L).unbind(-1)
@@ -290,41 +288,21 @@ def _solve(system: _System, mean_precision: float) -> _Solved:
     b = b + (rest / precision).unsqueeze(-1) * o
     failed |= ~(mean.isfinite() & variance.isfinite())
     _check_factors(int(failed.sum()), L.shape[-1])
-    return _Solved(mean, variance.clamp_min(LEAST_VARIANCE), a, b, jitter)
-
-
-def _with_gradient(system: _System, mean_precision: float) -> tuple[Tensor, Tensor, float]:
-    """Mean and variance, differentiable in the system without a gradient through the solve.
-
-    b'y has the gradient of c'a - b'K a, and c~0 - c~'b that of c0 - 2 b'c + b'K b, a and b held.
-    """
-    mean, variance, a, b, jitter = _solve(system, mean_precision)
-    Kb = torch.einsum("nij,nj->ni", system.K, b)
-    steer_mean = (system.c * a).sum(-1) - (a * Kb).sum(-1)
-    steer_variance = system.c0 - 2 * (b * system.c).sum(-1) + (b * Kb).sum(-1)
-    steer_variance = steer_variance * (variance > LEAST_VARIANCE)
-    return (
-        mean + steer_mean - steer_mean.detach(),
-        variance + steer_variance - steer_variance.detach(),
-        jitter,
-    )
+    return _Solved(mean, variance.clamp_min(LEAST_VARIANCE), b, jitter)
 
 
 def _factorise(K: Tensor) -> tuple[Tensor, Tensor, float]:
     """Lower factors [N, k, k] of K, each with as little extra jitter as it needs; which ones failed
     [N]; and the largest jitter."""
-    L, failed = torch.linalg.cholesky_ex(K)
-    jitter, scale = 0.0, K.diagonal(dim1=-2, dim2=-1).mean(-1)
-    for relative in EXTRA_JITTER[1:]:
-        bad = (failed > 0).nonzero().squeeze(-1)
-        if not len(bad):
-            break
-        extra = relative * scale[bad].abs()
-        jitter = max(jitter, extra.max().item())
-        L[bad], failed[bad] = torch.linalg.cholesky_ex(K[bad] + torch.diag_embed(
-            extra.unsqueeze(-1).expand(-1, K.shape[-1])
-        ))  # fmt: skip
-    return L, failed > 0, jitter
+    with torch.no_grad():
+        failed = torch.linalg.cholesky_ex(K).info > 0
+        extra, scale = K.new_zeros(K.shape[:2]), K.diagonal(dim1=-2, dim2=-1).mean(-1).abs()
+        for relative in EXTRA_JITTER[1:]:
+            bad = failed.nonzero().squeeze(-1)
+            extra[bad] = relative * scale[bad].unsqueeze(-1)
+            failed[bad] = torch.linalg.cholesky_ex(K[bad] + torch.diag_embed(extra[bad])).info > 0
+    L = torch.linalg.cholesky_ex(K + torch.diag_embed(extra)).L
+    return L, failed, max(extra[:, 0].tolist(), default=0.0)
 
 
 def simulate(
