@@ -179,20 +179,6 @@ def test_the_variance_of_the_message_replaces_the_parameters(variance, std):
     np.testing.assert_allclose(front_end.take(NOW).noise_std, [std])
 
 
-def test_noise_matches_simulated_errors():
-    """Elevations on a slope, from poses and ranges with errors, scatter as is said of them."""
-    rng, n, slope = np.random.default_rng(0), 20_000, 0.4
-    settings = FrontEndSettings(
-        ping_noise=True, range_noise_std=0.2, range_noise_share=0.01, slope=slope
-    )
-    said = survey(settings, distance=30.0, variance=(0.5, 1.1, 0.09)).noise_std[0]
-    bearing = rng.uniform(0, 2 * np.pi, n)  # of the slope: not known
-    ex, ey, ez = rng.normal(size=(3, n)) * np.sqrt([[0.5], [1.1], [0.09]])
-    uphill = ex * np.cos(bearing) + ey * np.sin(bearing)
-    error = ez + rng.normal(size=n) * 0.2 + rng.normal(size=n) * 0.3 + slope * uphill
-    assert said == pytest.approx(error.std(), rel=0.02)
-
-
 @pytest.mark.parametrize(
     ("settings", "given", "outcome"),
     [

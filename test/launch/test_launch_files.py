@@ -64,16 +64,20 @@ def load(name: str) -> Any:
     return module.generate_launch_description()
 
 
-def nodes(launch_file: str, **given: str) -> dict[str, list[str]]:
-    """Command line of each node, by executable, with some launch arguments given."""
+def started(launch_file: str, **given: str) -> tuple[Any, list[Any]]:
+    """What a launch file starts with some launch arguments given; the nodes come last."""
     description = load(launch_file)
     from launch import LaunchContext
 
     context = LaunchContext()
     context.launch_configurations.update(given)
-    entities = []
-    for entity in description.entities:
-        entities += entity.visit(context) or []
+    found = [each for entity in description.entities for each in entity.visit(context) or []]
+    return context, sorted(found, key=lambda each: hasattr(each, "node_executable"))
+
+
+def nodes(launch_file: str, **given: str) -> dict[str, list[str]]:
+    """Command line of each node, by executable, with some launch arguments given."""
+    context, entities = started(launch_file, **given)
     commands = {}
     for node in entities:
         if not hasattr(node, "node_executable"):
@@ -287,15 +291,12 @@ def test_a_view_alone_starts_nothing_of_the_vehicle():
 
 
 def test_a_view_ends_when_rviz_is_closed():
-    description = load("view")
-    from launch import LaunchContext
+    context, entities = started("view")
     from launch.actions import RegisterEventHandler, Shutdown
     from launch.events.process import ProcessExited
 
-    context = LaunchContext()
-    started = [e for entity in description.entities for e in entity.visit(context) or []]
-    (rviz,) = [n for n in started if hasattr(n, "node_executable")]
-    (handler,) = [e.event_handler for e in started if isinstance(e, RegisterEventHandler)]
+    *_, rviz = entities
+    (handler,) = [e.event_handler for e in entities if isinstance(e, RegisterEventHandler)]
     told = {"name": "n", "cmd": [], "cwd": None, "env": None, "pid": 1, "returncode": 0}
     closed = ProcessExited(action=rviz, **told)
     assert handler.matches(closed)
@@ -315,15 +316,11 @@ def test_a_vehicle_s_node_that_dies_is_started_again(given, again, tmp_path):
         file = tmp_path / "robot.yaml"
         file.write_text("/**/planner:\n  ros__parameters:\n    autostart: true\n")
         given = given | {"params_file": str(file)}
-    description = load("robot")
-    from launch import LaunchContext
+    context, entities = started("robot", workspace="0 9 0 9", **given)
     from launch.events.process import ProcessExited
 
-    context = LaunchContext()
-    context.launch_configurations.update({"workspace": "0 9 0 9", **given})
-    started = [e for entity in description.entities for e in entity.visit(context) or []]
-    assert len(started) == 2
-    for node in started:
+    assert len(entities) == 2
+    for node in entities:
         died = ProcessExited(
             action=node, name="n", cmd=[], cwd=None, env=None, pid=1, returncode=-9
         )

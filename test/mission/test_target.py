@@ -78,6 +78,14 @@ def survey(settings, std=10.0, keep_outs=(), deaf=lambda place: False, limit=20_
     )
 
 
+def exploring(settings, place=(5.0, 5.0), now=0.0, **given):
+    """A mission without a pilot survey at a place, and its target."""
+    mission = PlannedMission(PILOT[:0], WORKSPACE, **given)
+    target = MapTarget(settings, mission)
+    mission.update_position(np.array(place), now)
+    return mission, target
+
+
 def farthest(pings, places=PLACES):
     return math.sqrt(squared_distance_to(places, pings).max())
 
@@ -125,9 +133,7 @@ def test_at_the_end_of_the_budget_the_reason_says_what_the_target_lacks():
 
 
 def test_a_mission_that_was_done_before_a_restart_keeps_its_reason():
-    mission = PlannedMission(PILOT[:0], WORKSPACE)
-    target = MapTarget(TargetSettings(tvu="1b"), mission)
-    mission.update_position(np.array([5.0, 5.0]), 1.0)
+    mission, target = exploring(TargetSettings(tvu="1b"), now=1.0)
     assert mission.state == "exploring"
     target.learn(chart(std=GOOD / 2), 2.0)
     assert mission.reason == "TVU within 1b in 100.0 % of the workspace"
@@ -186,9 +192,8 @@ def test_a_wider_turning_circle_moves_the_goals_of_gaps():
     island = np.array([[20.0, 10.0], [32.0, 10.0], [32.0, 22.0], [20.0, 22.0]])
     areas = NavigableArea(WORKSPACE, None, (island,), 0.5)
     pinged = PLACES[(PLACES[:, 0] > 40) | (PLACES[:, 0] < 12)]  # all but about the island
-    mission = PlannedMission(PILOT[:0], WORKSPACE, areas=areas, max_samples=10)
-    target = MapTarget(TargetSettings(distance=9.0), mission)
-    mission.update_position(np.array([14.0, 16.0]), 0.0)
+    settings = TargetSettings(distance=9.0)
+    mission, target = exploring(settings, (14.0, 16.0), areas=areas, max_samples=10)
     goals = {}
     for radius in (0.5, 4.0):
         mission.goals.set_arrival({"capture_radius": radius})
@@ -204,9 +209,7 @@ def test_a_wider_turning_circle_moves_the_goals_of_gaps():
 def deaf_mission(settings, pinged):
     """An exploring mission without a pilot; where its vehicle is sent to for a gap from a place,
     by a map of 20 m of water with the given pings and none since; ``go(place)``."""
-    mission = PlannedMission(PILOT[:0], WORKSPACE, max_samples=10)
-    target = MapTarget(settings, mission)
-    mission.update_position(np.array([1.0, 1.0]), 0.0)
+    mission, target = exploring(settings, (1.0, 1.0), max_samples=10)
     now = 0.0
 
     def go(place, pings=pinged, new=True):
@@ -267,10 +270,8 @@ def coast(level):
 )
 def test_the_vehicle_is_not_sent_to_dry_places_if_depths_count(distance, depths, left_out):
     settings = TargetSettings(distance=distance, depth_factor=depths)
-    mission = PlannedMission(PILOT[:0], WORKSPACE)
-    target = MapTarget(settings, mission)
+    mission, target = exploring(settings)
     target.set_water_level(1.5)
-    mission.update_position(np.array([5.0, 5.0]), 0.0)
     target.learn(coast(1.5), 1.0)
     assert target.fault == "" and left_out <= target.status.excluded <= left_out + 0.05
     assert ("it is dry" in target.text) == (depths > 0)
@@ -288,10 +289,8 @@ def test_the_vehicle_is_not_sent_to_dry_places_if_depths_count(distance, depths,
 
 def test_gaps_are_closed_even_in_the_middle_of_a_long_path():
     """A planner whose path is longer than the budget does not keep the vehicle from the gaps."""
-    mission = PlannedMission(PILOT[:0], WORKSPACE, max_samples=300)
-    target = MapTarget(TargetSettings(distance=15.0), mission)
+    mission, target = exploring(TargetSettings(distance=15.0), max_samples=300)
     mission.set_planner(lambda position: np.tile([[5.0, 5.0], [9.0, 5.0]], (500, 1)))
-    mission.update_position(np.array([5.0, 5.0]), 0.0)
     for count in range(1, 60):
         mission.update_position(np.array([5.0 + count % 4, 5.0]), float(count))
     mission.count_samples(60)
@@ -348,9 +347,8 @@ def test_a_map_of_another_area_ends_no_mission(polygon):
     grid = Grid.cells(Extent(1000, 1060, 0, 40), 1.0)
     drawn = ElevationMap(grid, np.full(grid.shape, BED), np.ones(grid.shape))
     drawn = drawn.with_pings(np.array([[1005.0, 5.0]]))
-    mission = PlannedMission(np.empty((0, 2)), WORKSPACE, areas=NavigableArea(WORKSPACE, polygon))
-    target = MapTarget(TargetSettings(distance=8.0), mission)
-    mission.update_position(np.array([20.0, 20.0]), 0.0)
+    areas = NavigableArea(WORKSPACE, polygon)
+    mission, target = exploring(TargetSettings(distance=8.0), (20.0, 20.0), areas=areas)
     target.learn(drawn, 1.0)
     assert mission.state == "exploring" and "no cell" in target.fault
     assert target.text == target.fault and target.next_goal(drawn, 1.0) is None
@@ -375,9 +373,8 @@ class West:
 
 def chosen(drawn, view=None, **settings):
     """The next waypoint, and its purpose, for a mission that explores, at (1, 1)."""
-    mission, planner = PlannedMission(PILOT[:0], WORKSPACE), PLANNERS["max-entropy"]
-    mission.update_position(np.array([1.0, 1.0]), 0.0)
-    target = MapTarget(TargetSettings(**settings), mission)
+    planner = PLANNERS["max-entropy"]
+    _, target = exploring(TargetSettings(**settings), (1.0, 1.0))
     target.learn(rising(), 1.0)
     options, draws = planner.options(distance_weight=0.0), np.random.default_rng(0)
     (goal,), purpose = target.next_path(drawn, 1.0, 0.0, 1.0, planner, options, draws, view)

@@ -99,7 +99,7 @@ def test_after_a_restart_at_any_batch_the_verdicts_are_the_same():
     xy, z, line = lake()
     z[(line == 3) | (line == 9)] *= 2
     whole = Mission(xy, z).run()
-    for begin in (150, 570, 590, 630, 750):
+    for begin in (150, 590, 630):
         again = Mission(xy, z)
         again.blocks.add(again.samples[:begin])
         for change in whole.changes:
