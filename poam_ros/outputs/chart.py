@@ -61,8 +61,8 @@ class ExportSettings(Settings):
 
     Attributes:
         origin: latitude and longitude of the map's (0, 0), in degrees.
-        utm: use the origin's UTM zone, not the local projection around the origin.
-        crs: use this projected system (``EPSG:N``), not the local projection; empty: none.
+        crs: use this projected system (``EPSG:N``), or the origin's UTM zone (``UTM``), not the
+            local projection around the origin; empty: none.
         vertical_datum: EPSG code of the map's vertical datum.
         depth: export depths below the water level, positive down, instead of elevations.
         units: of contours and of the interval between them, a key of ``UNITS``.
@@ -73,7 +73,6 @@ class ExportSettings(Settings):
 
     origin: tuple[float, float] | None = None
     heading: float = field_of(HEADING)
-    utm: bool = False
     crs: str = ""
     vertical_datum: int | None = None
     depth: bool = False
@@ -92,10 +91,8 @@ class ExportSettings(Settings):
         super().__post_init__()
         if self.units not in UNITS:
             raise InputError(f"units: expected one of {', '.join(UNITS)}, got '{self.units}'")
-        if self.origin is None and (self.heading or self.utm or self.crs):
-            raise InputError("heading, utm and crs: expected an origin as well (--origin LAT LON)")
-        if self.utm and self.crs:
-            raise InputError(f"crs: expected it without utm, got {self.crs}")
+        if self.origin is None and (self.heading or self.crs):
+            raise InputError("heading and crs: expected an origin as well (--origin LAT LON)")
         place = self.place
         if place and place.crs and np.isnan(place.to_projected(np.zeros((1, 2)))).any():
             raise InputError(f"crs: the origin is outside {place.crs}")
@@ -103,8 +100,9 @@ class ExportSettings(Settings):
     @property
     def place(self) -> GeoReference | None:
         """The georeference; None without an origin."""
-        crs = "UTM" if self.utm else self.crs
-        return None if self.origin is None else GeoReference(*self.origin, self.heading, crs)
+        if self.origin is None:
+            return None
+        return GeoReference(*self.origin, self.heading, self.crs)
 
 
 @dataclass(frozen=True)

@@ -113,29 +113,29 @@ def uncertain(chart: Chart) -> np.ndarray:
 
 def chart_plate(chart: Chart) -> bytes:
     """Depths with contours, track, scale bar, north arrow and graticule, as PNG."""
-    figure, axis = _page(chart)
-    image = _draw_layer(axis, chart, "height")
-    figures.draw_soundings(axis, chart.track, FAINT)
-    shore = draw_shore(axis, chart)
-    for drawn in (image, *draw_contours(axis, chart)):
-        if shore is not None:
-            drawn.set_clip_path(shore)
-    _decorate(axis, chart)
-    bar = _colour_bar(figure, image, "depth (m)")
-    if bar.orientation == "vertical":
-        bar.ax.invert_yaxis()
-    return figures.png(figure)
+    return _layer_plate(chart, "height", "depth (m)", 1.0, FAINT)
 
 
 def uncertainty_plate(chart: Chart) -> bytes:
     """The 95 % uncertainty with the soundings, as PNG."""
-    figure, axis = _page(chart, LOWER)
-    image = _draw_layer(axis, chart, "uncertainty")
-    figures.draw_soundings(axis, chart.track)
-    if (shore := draw_shore(axis, chart)) is not None:
-        image.set_clip_path(shore)
+    return _layer_plate(chart, "uncertainty", "95 % uncertainty (m)", LOWER, 1.0, extend="max")
+
+
+def _layer_plate(
+    chart: Chart, key: str, label: str, part: float, opacity: float, **bar: Any
+) -> bytes:
+    """A layer, within the outline if there is one; depths have contours."""
+    (figure, axis), layer = _page(chart, part), layer_of(chart, key)
+    drawn = [figures.draw_layer(axis, chart.grid, layer.values, **style_of(layer))]
+    figures.draw_soundings(axis, chart.track, opacity)
+    shore = draw_shore(axis, chart)
+    drawn += draw_contours(axis, chart) if key == "height" else []
+    for each in drawn if shore is not None else ():
+        each.set_clip_path(shore)
     _decorate(axis, chart)
-    _colour_bar(figure, image, "95 % uncertainty (m)", extend="max")
+    colours = _colour_bar(figure, drawn[0], label, **bar)
+    if layer.downward and colours.orientation == "vertical":
+        colours.ax.invert_yaxis()
     return figures.png(figure)
 
 
@@ -192,11 +192,6 @@ def _page(chart: Chart, part: float = 1.0, bar: bool = True) -> tuple[Any, Any]:
     axis.set_aspect("equal")
     axis.tick_params(labelsize=SMALL)
     return figure, axis
-
-
-def _draw_layer(axis: Any, chart: Chart, key: str) -> Any:
-    layer = layer_of(chart, key)
-    return figures.draw_layer(axis, chart.grid, layer.values, **style_of(layer))
 
 
 def draw_contours(axis: Any, chart: Chart) -> list[Any]:

@@ -354,50 +354,26 @@ def _stamp_ns(time: str) -> int:
     return round(float(time or 0) * SECOND)
 
 
-class ResultFolder:
-    """The mapper's part of a run's folder: samples.csv, refused.csv and map.npz.
-
-    Args:
-        path: of the folder; empty: nothing is written.
+def write_results(
+    folder: Path, latest: ElevationMap | None, samples: Samples, refused: RefusedPings
+) -> list[str]:
+    """Write the mapper's part of a run's folder: refused.csv, samples.csv, and map.npz if there is
+    a map; returns the names of the latter two.
 
     Raises:
-        InputError: the folder cannot be written.
+        OSError: they cannot be written.
     """
-
-    def __init__(self, path: str) -> None:
-        self.folder = files.make_folder(Path(path).expanduser()) if path else None
-
-    def write(
-        self, latest: ElevationMap | None, samples: Samples, refused: RefusedPings
-    ) -> list[str]:
-        """Write the results; returns the names of the files of samples and map.
-
-        Raises:
-            OSError: they cannot be written.
-        """
-        if self.folder is None:
-            return []
-        names = ["samples.csv"]
-        write_refused(self.folder, refused)
-        files.write_samples(self.folder / "samples.csv", samples.xy, samples.z)
-        if latest is not None:
-            names.append("map.npz")
-            files.write_map(self.folder / "map.npz", latest)
-        write_checksums(self.folder, [REFUSED, *names])
-        return names
-
-    def write_partial(
-        self, latest: ElevationMap | None, samples: Samples, refused: RefusedPings
-    ) -> list[str]:
-        """As ``write``, for an interrupted mission: a pilot survey alone does not replace the
-        results of an earlier run."""
-        if self.folder is None or not len(samples):
-            return []
-        earlier = (self.folder / "map.npz").exists()
-        return [] if latest is None and earlier else self.write(latest, samples, refused)
+    names = ["samples.csv"]
+    write_refused(folder, refused)
+    files.write_samples(folder / "samples.csv", samples.xy, samples.z)
+    if latest is not None:
+        names.append(files.MAP)
+        files.write_map(folder / files.MAP, latest)
+    write_checksums(folder, [REFUSED, *names])
+    return names
 
 
-class SessionResults(ResultFolder):
+class SessionResults:
     """The results of a survey session, in the folder ``output``, or else its mission folder.
 
     Raises:
@@ -405,25 +381,27 @@ class SessionResults(ResultFolder):
     """
 
     def __init__(self, session: SurveySession, output: str) -> None:
-        super().__init__(output or str(session.journal.folder or ""))
+        path = output or str(session.journal.folder or "")
+        self.folder = files.make_folder(Path(path).expanduser()) if path else None
         self._session, self._failed = session, False
 
     def finish(self, finished: MissionFinished) -> str:
         """Write the results of a finished mission; returns the names of the files, as text.
 
         Raises:
-            OSError: they cannot be written.
+            OSError: the results cannot be written.
         """
         self._failed = True  # until they are written: the disk may be full
-        names = self.write(finished.map, finished.samples, self._session.refused_and_withdrawn)
+        text = self._write(finished.map, finished.samples)
         self._failed = False
-        return self._text(names)
+        return text
 
     def write_interrupted(
         self, now: Moment, busy: bool, take: Callable[[LoopEvent], object]
     ) -> str:
-        """Write what an interrupted mission has, or one whose results could not be written;
-        returns what was written, as text.
+        """Write what an interrupted mission has, or one whose results could not be written; a pilot
+        survey alone does not replace the results of an earlier run. Returns what was written, as
+        text.
 
         Args:
             now: the present time.
@@ -438,13 +416,18 @@ class SessionResults(ResultFolder):
             return ""
         for outcome in () if busy else session.wrap_up(now):
             take(outcome)
-        drawn = session.map
+        drawn, samples = session.map, session.all_samples()
         if busy and session.journal.folder is not None:
             drawn, text = None, "its map is not written, but poam map makes it from the journal"
             take(Problem(Message("busy", f"the model is still busy: {text}"), error=False))
-        return self._text(
-            self.write_partial(drawn, session.all_samples(), session.refused_and_withdrawn)
-        )
+        earlier = self.folder is not None and (self.folder / files.MAP).exists()
+        if not len(samples) or (drawn is None and earlier):
+            return ""
+        return self._write(drawn, samples)
 
-    def _text(self, names: list[str]) -> str:
-        return f"wrote {' and '.join(names)} in {self.folder}" if names else ""
+    def _write(self, latest: ElevationMap | None, samples: Samples) -> str:
+        if self.folder is None:
+            return ""
+        refused = self._session.refused_and_withdrawn
+        names = write_results(self.folder, latest, samples, refused)
+        return f"wrote {' and '.join(names)} in {self.folder}"

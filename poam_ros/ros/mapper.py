@@ -31,9 +31,9 @@ from ..learning.create import change_settings, open_mission, recovery_message
 from ..learning.session import SurveySession
 from ..learning.thread import ModelThread
 from ..models.registry import MODELS
-from ..outputs.folder import save
+from ..outputs.folder import make_folder, save
 from ..outputs.recorder import MapReport
-from ..outputs.run import ResultFolder, SessionResults, read_settings
+from ..outputs.run import SessionResults, read_settings
 from ..planning.tvu import tvu_ratio
 from . import messages
 from .diagnostics import ERROR, Lately, mapper_status
@@ -87,7 +87,8 @@ class MapperNode(BaseNode):
 
     def _open_session(self) -> None:
         values, log = self.values, self.get_logger()
-        ResultFolder(values.output)  # raises an error for a folder that cannot be written
+        if values.output:  # raises an error for a folder that cannot be written
+            make_folder(Path(values.output).expanduser())
         self.session, leave = open_mission(vars(values))
 
         def close() -> None:

@@ -22,7 +22,7 @@ from poam_ros.mission.guidance import MissionStore, MissionStoreSettings
 from poam_ros.mission.mission import Mission
 from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import save
-from poam_ros.outputs.run import ResultFolder
+from poam_ros.outputs.run import write_results
 
 LOG, JOURNAL = "pings.sqlite", "pings.journal"
 # Of each folder, and what they are drawn by.
@@ -91,7 +91,7 @@ def finished(tmp_path_factory):
     survey.work()
     session = survey.session
     now, samples = session.journal.folder, session.all_samples()
-    ResultFolder(str(now)).write(session.map, samples, session.ledger.refused)
+    write_results(now, session.map, samples, session.ledger.refused)
     save(now, session.map, samples, {"a": 1})
     survey.close()
     assert now.name == "reset-001" and session.map.samples > 60

@@ -9,7 +9,7 @@ from kept import Kept, compare, of_log
 from poam_ros.app.cli import main
 from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.folder import read_map
-from poam_ros.outputs.run import ResultFolder
+from poam_ros.outputs.run import write_results
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -22,7 +22,7 @@ def left(survey, folder):
     if not session.status.finished:
         list(session.wrap_up(survey.now))
     kept = session.map, session.all_samples(), session.ledger.refused
-    ResultFolder(str(folder)).write_partial(*kept)
+    write_results(folder, *kept)
     survey.close()
     return read_map(folder / "map.npz")
 

@@ -131,8 +131,6 @@ def test_a_mission_that_a_person_paused_is_not_resumed_after_a_restart(voyage, t
 
 
 def test_a_full_disk_at_the_end_is_a_warning_and_results_follow(voyage, tmp_path, monkeypatch):
-    from poam_ros.outputs.run import ResultFolder
-
     def full(*_):
         raise OSError(28, "No space left on device")
 
@@ -140,7 +138,7 @@ def test_a_full_disk_at_the_end_is_a_warning_and_results_follow(voyage, tmp_path
     v.until(lambda: v.state == "pilot", 200)
     monkeypatch.setattr(JournalDatabase, "append", full)
     with monkeypatch.context() as disk:
-        disk.setattr(ResultFolder, "write", full)
+        disk.setattr("poam_ros.outputs.run.write_results", full)
         v.until(lambda: v.drive.finished, 200)
     assert not (tmp_path / "m" / "map.npz").exists()
     v.close()  # by then there is room for the results

@@ -119,7 +119,7 @@ def test_a_quarter_turn_keeps_the_cells(run, drawn):
     np.testing.assert_array_equal(chart.density, counted(drawn.grid.shape).T[::-1])
 
 
-@pytest.mark.parametrize("given", [{"utm": True}, {"crs": "EPSG:32615"}])
+@pytest.mark.parametrize("given", [{"crs": "UTM"}, {"crs": "EPSG:32615"}])
 def test_another_system_has_its_code_and_the_same_bottom(run, drawn, tmp_path, given):
     rasterio, warp = pytest.importorskip("rasterio"), pytest.importorskip("rasterio.warp")
     settings = ExportSettings(ORIGIN, **given, vertical_datum=3855)
@@ -301,10 +301,8 @@ def test_an_export_has_the_map_s_contours_and_remarks_and_no_folders(run):
 
 
 def test_invalid_settings_and_runs_are_refused(run, tmp_path):
-    with pytest.raises(InputError, match="heading, utm and crs: expected an origin"):
+    with pytest.raises(InputError, match="heading and crs: expected an origin"):
         ExportSettings(heading=10.0)
-    with pytest.raises(InputError, match="crs: expected it without utm"):
-        ExportSettings(ORIGIN, utm=True, crs="EPSG:32615")
     with pytest.raises(InputError, match="crs: expected a projected system"):
         ExportSettings(ORIGIN, crs="EPSG:4326")
     with pytest.raises(InputError, match="heading: expected"):

@@ -1,6 +1,7 @@
 """Files of a run round trip, and incomplete files never appear."""
 
 import resource
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs import folder as results
-from poam_ros.outputs.run import ResultFolder, read_unmapped
+from poam_ros.outputs.run import SessionResults, read_unmapped, write_results
 
 
 def snapshot():
@@ -147,33 +148,35 @@ REFUSED = RefusedPings.none().more(
 
 
 def test_map_samples_and_refused_pings_are_written(tmp_path):
-    assert ResultFolder(str(tmp_path / "run")).write(LAKE, SAMPLES, REFUSED) == [
-        "samples.csv",
-        "map.npz",
-    ]
-    table = results.read_table(tmp_path / "run" / "samples.csv")
+    assert write_results(tmp_path, LAKE, SAMPLES, REFUSED) == ["samples.csv", "map.npz"]
+    table = results.read_table(tmp_path / "samples.csv")
     np.testing.assert_allclose(np.column_stack((table["x"], table["y"])), SAMPLES.xy, atol=5e-4)
     np.testing.assert_allclose(table["z"], SAMPLES.z, atol=5e-4)
-    assert results.read_map(tmp_path / "run" / "map.npz").samples == 3
-    assert repr(read_unmapped(tmp_path / "run").refused.rows) == repr(REFUSED.rows)
+    assert results.read_map(tmp_path / "map.npz").samples == 3
+    assert repr(read_unmapped(tmp_path).refused.rows) == repr(REFUSED.rows)
+
+
+def interrupted(output, drawn, samples):
+    """What is written of a session that is interrupted."""
+    session = SimpleNamespace(
+        journal=SimpleNamespace(folder=None), status=SimpleNamespace(finished=False), map=drawn,
+        wrap_up=lambda now: [], all_samples=lambda: samples, refused_and_withdrawn=REFUSED,
+    )  # fmt: skip
+    return SessionResults(session, str(output)).write_interrupted(None, False, None)
 
 
 def test_an_interrupted_pilot_survey_replaces_no_earlier_run(tmp_path):
-    results = ResultFolder(str(tmp_path))
-    assert results.write_partial(None, Samples.empty(), REFUSED) == [] == list(tmp_path.iterdir())
-    assert results.write_partial(None, SAMPLES, REFUSED) == ["samples.csv"]
+    assert interrupted(tmp_path, None, Samples.empty()) == "" and not [*tmp_path.iterdir()]
+    assert interrupted(tmp_path, None, SAMPLES) == f"wrote samples.csv in {tmp_path}"
     (tmp_path / "map.npz").write_bytes(b"of an earlier run")
     (tmp_path / "samples.csv").write_text("of an earlier run")
-    assert results.write_partial(None, SAMPLES, REFUSED) == []
+    assert interrupted(tmp_path, None, SAMPLES) == ""
     assert (tmp_path / "samples.csv").read_text() == "of an earlier run"
-    assert results.write_partial(LAKE, SAMPLES, REFUSED) == ["samples.csv", "map.npz"]
-
-
-def test_without_a_folder_nothing_is_saved():
-    assert ResultFolder("").write(LAKE, SAMPLES, REFUSED) == []
+    assert interrupted(tmp_path, LAKE, SAMPLES) == f"wrote samples.csv and map.npz in {tmp_path}"
+    assert interrupted("", LAKE, SAMPLES) == "", "without a folder nothing is saved"
 
 
 def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="output: cannot write"):
-        ResultFolder(str(tmp_path / "file" / "run"))
+        interrupted(tmp_path / "file" / "run", None, SAMPLES)

@@ -188,7 +188,7 @@ def test_refused_pings_of_a_run_without_a_journal_are_drawn(page, tmp_path):
     # Odometry was wild, and the ping out of the workspace: the rest is where it is all the same.
     wild = np.array([(1e9, 0.0, -3.0), (0.0, 1e12, -3.0)])
     write_refused(tmp_path, echoes().more("outside_workspace", np.array([7, 8]), wild))
-    page.show(FolderView(tmp_path, replace(turned, utm=True)).scene())
+    page.show(FolderView(tmp_path, replace(turned, crs="UTM")).scene())
     found = page.picture.marks["refused"].data
     assert len(found["x"]) == 2 and (np.abs(found["x"] - 691_110) < 50).all()
     (tmp_path / "refused.csv").write_text("torn\n")

@@ -100,7 +100,7 @@ def test_contours_of_all_formats_are_the_same_to_geopandas(lake, tmp_path):
     degrees are rounded to some mm. GDAL splits the folders of a KML into layers; so that there is
     one for each kind."""
     geopandas = pytest.importorskip("geopandas")
-    settings = ExportSettings(**PLACE, utm=True, depth=True, contour_interval=1.0)
+    settings = ExportSettings(**PLACE, crs="UTM", depth=True, contour_interval=1.0)
     found = {}
     for ending in ("gpkg", "geojson", "kml"):
         (path,) = export(lake, tmp_path / f"c.{ending}", settings)

@@ -33,7 +33,7 @@ _SOUNDINGS = (
 )
 _UNITS = "Unit of contours and of their interval (default: m)."
 #: Options that are fields of the settings, but no settings of a parameter file.
-FIELDS = ("origin", "utm", "crs", "vertical_datum", "depth", "units")
+FIELDS = ("origin", "crs", "vertical_datum", "depth", "units")
 ROWS = {row.name: row for row in rows(ExportSettings)}
 
 
@@ -51,8 +51,10 @@ def add_arguments(parser: Parser) -> None:
     add("--section", nargs="+", metavar="X Y", default=(), help=_SECTION)
     add("--soundings", action="store_true", help=_SOUNDINGS)
     add("--units", choices=tuple(UNITS), default=absent, help=_UNITS)
-    add("--utm", action=argparse.BooleanOptionalAction, default=False, help=_UTM)
-    add("--crs", metavar="EPSG:N", default=absent, help=_CRS)
+    system = parser.add_mutually_exclusive_group()
+    system.add_argument("--utm", action="store_const", dest="crs", const="UTM", default=absent,
+        help=_UTM)  # fmt: skip
+    system.add_argument("--crs", metavar="EPSG:N", default=absent, help=_CRS)
     add("--vertical-datum", type=int, metavar="EPSG", default=absent, help=_DATUM)
     add("--depth", action=argparse.BooleanOptionalAction, default=False, help=_DEPTH)
     parser.takes(ROWS.values())

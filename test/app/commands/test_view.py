@@ -256,7 +256,7 @@ def test_on_a_phone_a_tap_tells_of_a_cell_or_a_refused_ping_and_nothing_is_cut(t
 def test_the_place_under_the_pointer_is_told_in_degrees(browser, tmp_path):
     pytest.importorskip("bokeh")
     pytest.importorskip("rasterio")
-    settings = ExportSettings(origin=(60.0, 25.0), utm=True)
+    settings = ExportSettings(origin=(60.0, 25.0), crs="UTM")
     page, folder = tmp_path / "lake.html", write_run(tmp_path / "lake")
     grid = Grid.cells(Extent(0, 60_000, 0, 40_000), 2000.0)
     files.write_map(folder / "map.npz", replace(drawn(), grid=grid))
