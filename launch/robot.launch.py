@@ -49,8 +49,7 @@ def generate_launch_description() -> LaunchDescription:
                 respawn=name != "planner" or bool(mission_dir) or not autostart,
                 parameters=[
                     *graph.base_file("robot.yaml"),
-                    *arguments.parameters(context, name),
-                    *arguments.of_node(name, places),
+                    *arguments.parameters(context, name, places),
                 ],
                 **place,
             )

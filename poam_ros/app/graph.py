@@ -151,19 +151,33 @@ def parameter_files(names: str, what: str = "launch argument params_file") -> li
     return files
 
 
-def in_files(params_file: str, node: str) -> dict[str, Any]:
-    """A node's parameters in ROS parameter files, as ``parameter_files`` takes them, by name.
-
-    Raises:
-        InputError: a file cannot be read.
+def sections(
+    names: str, nodes: Collection[str], what: str = "launch argument params_file"
+) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+    """The sections of these nodes, and of all, in ROS parameter files: file, key and parameters by
+    name. Arguments and errors as of ``parameter_files``; also that a file cannot be read.
     """
-    found: dict[str, Any] = {}
-    for path in parameter_files(params_file):
+    from ..core.reading import read_yaml
+
+    for path in parameter_files(names, what):
         try:
-            for _, values in file_values(path, (node,)):
-                found |= values
+            content = read_yaml(path)
         except (OSError, InputError) as error:
-            raise InputError(f"launch argument params_file: {path}: {error}") from None
+            raise InputError(f"{what}: {path}: {error}") from None
+        found = content.items() if isinstance(content, dict) else ()
+        # As ROS 2 reads it after another file with a section of all nodes, which comes first.
+        for key, body in sorted(found, key=lambda item: not str(item[0]).endswith("**")):
+            own = str(key).rpartition("/")[2] in (*nodes, "**")
+            values = body.get("ros__parameters") if own and isinstance(body, dict) else None
+            if isinstance(values, dict):
+                yield path, str(key), flat(values)
+
+
+def in_files(params_file: str, node: str) -> dict[str, Any]:
+    """A node's parameters in ROS parameter files by name; as ``sections``."""
+    found: dict[str, Any] = {}
+    for _, _, values in sections(params_file, (node,)):
+        found |= values
     return found
 
 
@@ -181,39 +195,15 @@ def values_in_files(names: str, command: str) -> list[tuple[str, str, Any]]:
         InputError: a file cannot be read, or two nodes have different values.
     """
     found: dict[str, tuple[str, str, Any]] = {}
-    for path in parameter_files(names, "--params-file"):
-        own: dict[str, tuple[str, str, Any]] = {}
-        try:
-            sections = list(file_values(path, (*ROBOT_NODES, "simulator", command)))
-        except (OSError, InputError) as error:
-            raise InputError(f"--params-file: {path}: {error}") from None
-        for key, values in sections:
-            for name, value in values.items():
-                before, _, other = own.get(name, ("**", "", value))
-                if other != value and not before.endswith("**"):
-                    raise InputError(f"{path}: expected one value of {name} for all nodes")
-                own[name] = f"{path}: {key}", name, value
-        found |= own
+    nodes: dict[tuple[Path, str], Any] = {}  # values of single nodes
+    for path, key, values in sections(names, (*ROBOT_NODES, "simulator", command), "--params-file"):
+        for name, value in values.items():
+            if nodes.get((path, name), value) != value:
+                raise InputError(f"{path}: expected one value of {name} for all nodes")
+            if not key.endswith("**"):
+                nodes[path, name] = value
+            found[name] = f"{path}: {key}", name, value
     return list(found.values())
-
-
-def file_values(path: Path, nodes: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The keys of these nodes in a ROS parameter file, with the parameters by name.
-
-    Raises:
-        OSError: the file cannot be read.
-        InputError: it is not YAML.
-    """
-    from ..core.reading import read_yaml
-
-    content = read_yaml(path)
-    sections = content.items() if isinstance(content, dict) else ()
-    # As ROS 2 reads it after another file with a section of all nodes, which comes first.
-    for key, body in sorted(sections, key=lambda item: not str(item[0]).endswith("**")):
-        own = str(key).rpartition("/")[2] in (*nodes, "**")
-        values = body.get("ros__parameters") if own and isinstance(body, dict) else None
-        if isinstance(values, dict):
-            yield str(key), flat(values)
 
 
 def rviz_command(folder: str = "", workspace: Sequence[float] = (), rviz: bool = True) -> list[str]:

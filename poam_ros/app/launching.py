@@ -6,7 +6,8 @@ Needs the launch tools of ROS 2 (``launch``, ``launch_ros``).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from launch import LaunchContext, LaunchDescription
@@ -73,21 +74,15 @@ class LaunchArguments:
             value = os.path.expanduser(str(value))
         return value
 
-    def parameters(self, context: LaunchContext, node: str) -> list[Any]:
-        """The parameters of a node: the files, then the arguments that were given."""
-        names = [row.name for row in NODES[node]] + ["use_sim_time"]
-        arguments = {
-            name: _parameter(self.value(context, name)) for name in names if name in self._given
-        }
+    def parameters(
+        self, context: LaunchContext, node: str, values: Mapping[str, Any] = MappingProxyType({})
+    ) -> list[Any]:
+        """The parameters of a node: the files, the arguments that were given, and ``values``."""
+        names = {"use_sim_time", *(row.name for row in NODES[node])}
+        given = {name: self.value(context, name) for name in self._given & names} | values
+        own = {name: _parameter(value) for name, value in given.items() if name in names}
         files = graph.parameter_files(str(self.value(context, "params_file")))
-        return [*map(str, files), *([arguments] if arguments else [])]
-
-    @staticmethod
-    def of_node(node: str, values: dict[str, Any]) -> list[dict[str, Any]]:
-        """Those of the values that are parameters of a node, as ``parameters`` has them."""
-        names = {row.name for row in NODES[node]}
-        own = {name: _parameter(value) for name, value in values.items() if name in names}
-        return [own] if own else []
+        return [*map(str, files), *([own] if own else [])]
 
     def given(self, name: str) -> bool:
         """Whether an argument was given with a value."""

@@ -22,7 +22,7 @@ from std_msgs.msg import Header
 
 from poam_ros.app.command import Parser
 from poam_ros.app.commands import drive
-from poam_ros.app.graph import file_values, parameter_files
+from poam_ros.app.graph import in_files
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
@@ -45,8 +45,7 @@ SPEED = 1.5  # m/s, along x
 def values_of(presets, node="mapper"):
     """The values of a node in presets, separated by commas, where later ones override others."""
     names = ",".join(f"{name}.yaml" for name in presets.split(","))
-    given = [file_values(path, (node,)) for path in parameter_files(names)]
-    return {name: value for file in given for _, values in file for name, value in values.items()}
+    return in_files(names, node)
 
 
 @pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
