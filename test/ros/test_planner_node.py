@@ -662,6 +662,26 @@ def test_a_mission_that_starts_by_itself_waits_for_the_first_ping_that_can_be_ma
     assert vehicle.states == ["pilot"]
 
 
+def test_a_water_level_is_heard_once_whether_it_was_latched_before_or_comes_now(ros, eventually):
+    heard = []
+
+    class Hears(PlannerNode):
+        def _on_level(self, level):
+            heard.append(level)
+            super()._on_level(level)
+
+    gauge = ros(lambda: Listener("gauge"))
+    latched = gauge.create_publisher(Float64, "water_level", qos.LATCHED)
+    latched.publish(Float64(data=3.5))
+    planner = ros(Hears)
+    eventually(lambda: heard == [3.5])
+    latched.publish(Float64(data=4.0))  # both subscriptions hear it
+    eventually(lambda: heard[-1] == 4.0)
+    volatile = gauge.create_publisher(Float64, "water_level", qos.SENSOR_PUBLISH)
+    eventually(lambda: volatile.publish(Float64(data=5.0)) or heard[-1] == 5.0)
+    assert heard[:3] == [3.5, 4.0, 5.0] and planner.guidance.target.level == 5.0
+
+
 def test_a_late_viewer_gets_the_present_plan_alone(ring, ros, eventually):
     _, vehicle = ring()
 
