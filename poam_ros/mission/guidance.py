@@ -251,7 +251,7 @@ class Guidance:
     def fault_text(self) -> str:
         """Why no ping is mapped, as text, and what to do; empty: pings are, or nobody says."""
         if self.fault == NO_PING:
-            return "no ping has come to the mapper for 10 s: check the sonar and its topic"
+            return "no ping has come to the mapper in the last 10 s: check the sonar and its topic"
         return f"every ping is refused as {self.fault}: {ADVICE[self.fault]}" if self.fault else ""
 
     @property

@@ -6,7 +6,7 @@ import importlib
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from ..frontend.events import DONE, OVER, PILOT
 from ..frontend.odometry import JUMP, VehicleState
 from ..frontend.pings import RawPing
 from ..mission.guidance import Guidance
-from ..mission.mission import DRIVEN, OPERATOR
+from ..mission.mission import OPERATOR
 from . import messages
 from .goals import open_goals
 from .inputs import Inputs
@@ -36,6 +36,7 @@ POLL_PERIOD_S = 1.0  # between two checks of limits and watchdog
 REPORT_PERIOD_S = 1.0
 ODOMETRY_TIMEOUT_S = 15.0  # without odometry, until it is reported
 AUTOPILOT_TIMEOUT_S = 10.0  # without the autopilot's state, until it is reported
+OK, WARN = DiagnosticStatus.OK, DiagnosticStatus.WARN
 SERVICES = "start", "stop", "pause", "resume"
 #: Reasons of refused messages, as in the warnings.
 REFUSALS = (
@@ -215,34 +216,36 @@ class PlannerNode(BaseNode):
 
     def _report(self) -> None:
         """Publish diagnostics, once a second and with every new state or reason."""
-        mission, target = self.mission, self.guidance.target
-        text, failing = mission.state, self.guidance.failing
-        if mission.needs_goal:
-            text = "waiting for the first map"
-        unmapped = self.guidance.fault_text
-        if mission.state == PILOT and not mission.active:
-            text = f"waiting for the first ping that can be mapped: {unmapped or 'no mapper yet'}"
-        elif unmapped and mission.active:
-            text = unmapped
-            self.warnings.remind("unmapped", text)
-        unheard_s = time.monotonic() - self._autopilot_time if self._autopilot_topic else 0.0
-        if deaf := unheard_s > AUTOPILOT_TIMEOUT_S:
-            text = f"nobody publishes {self._autopilot_topic}: take-overs are not noticed"
-            self.warnings.remind("no_autopilot", f"{text} (parameter mavros; '': do not listen)")
-        if target.fault:
-            text = (
-                f"the target cannot be met: {target.fault}; see water.level and docs/good-enough.md"
-            )
-        if silent := time.monotonic() - self._odometry_time > ODOMETRY_TIMEOUT_S:
+        level, text = next(self._checks())
+        values = self.mission.diagnostics() | self.guidance.target.diagnostics()
+        values |= {f"refused_{reason}": self.warnings.counts[reason] for reason in REFUSALS}
+        self.report(level, text, values | {"disk": self.guidance.failing or "ok"})
+
+    def _checks(self) -> Iterator[tuple[bytes, str]]:
+        """What is wrong, the worst first, and at last what the mission does."""
+        mission, guidance, now_s = self.mission, self.guidance, time.monotonic()
+        if now_s - self._odometry_time > ODOMETRY_TIMEOUT_S:
             clock = " and /clock (use_sim_time)" if self.now_ns == 0 else ""
             text = f"no odometry: waiting for {self.resolve_topic_name('odom')}{clock}"
             self.warnings.remind("no_odometry", text)
-        values: dict[str, object] = {**mission.diagnostics(), **target.diagnostics()}
-        values |= {f"refused_{reason}": self.warnings.counts[reason] for reason in REFUSALS}
-        values["disk"] = failing or "ok"
-        silent, unmapped = silent and mission.state != DONE, unmapped and mission.state in DRIVEN
-        wrong = silent or unmapped or failing or target.fault or deaf
-        self.report(DiagnosticStatus.WARN if wrong else DiagnosticStatus.OK, text, values)
+            yield OK if mission.state == DONE else WARN, text
+        if fault := guidance.target.fault:
+            see = "see water.level and docs/good-enough.md"
+            yield WARN, f"the target cannot be met: {fault}; {see}"
+        if self._autopilot_topic and now_s - self._autopilot_time > AUTOPILOT_TIMEOUT_S:
+            text = f"nobody publishes {self._autopilot_topic}: take-overs are not noticed"
+            self.warnings.remind("no_autopilot", f"{text} (parameter mavros; '': do not listen)")
+            yield WARN, text
+        unmapped = guidance.fault_text
+        if mission.state == PILOT and not mission.active:
+            why = unmapped or "no mapper yet"
+            yield WARN, f"waiting for the first ping that can be mapped: {why}"
+        if unmapped and mission.active:
+            self.warnings.remind("unmapped", unmapped)
+            yield WARN, unmapped
+        if guidance.failing:
+            yield WARN, guidance.failing
+        yield OK, "waiting for the first map" if mission.needs_goal else mission.state
 
     def _publish_changes(self) -> bool:
         """Publish state, reason, plan and goal where new; the place to hold station once.
