@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -419,32 +419,28 @@ def read_section_lines(words: Sequence[str], place: GeoReference | None) -> list
     Raises:
         InputError: these are no lines.
     """
-
-    def refuse() -> NoReturn:
-        expected = "expected X Y X Y ... (m) or a GeoJSON file of lines"
-        raise InputError(f"section: {expected}, got {' '.join(words)}")
-
-    texts = [part for text in words for part in text.split(",") if part]
+    wrong = InputError(
+        "section: expected X Y X Y ... (m) or a GeoJSON file of lines, each of two corners or "
+        f"more, got {' '.join(words)}"
+    )
     try:
-        numbers = np.array(texts, dtype=float)
+        texts = [part for text in words for part in text.split(",") if part]
+        lines = [np.array(texts, dtype=float).reshape(-1, 2)]
     except ValueError:
-        return _lines_of_file(Path(words[0]), place) if len(words) == 1 else refuse()
-    if len(numbers) < 4 or len(numbers) % 2 or not np.isfinite(numbers).all():
-        refuse()
-    return [numbers.reshape(-1, 2)]
-
-
-def _lines_of_file(path: Path, place: GeoReference | None) -> list[np.ndarray]:
-    try:
-        lines = [line for line, _ in geojson_layer(parse_json(path)).places]
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except MALFORMED as error:
-        text = shown(str(error), 200)
-        raise InputError(f"{path}: expected GeoJSON of lines ({text})") from None
+        if len(words) > 1:
+            raise wrong from None
+        try:
+            lines = [line for line, _ in geojson_layer(parse_json(Path(words[0]))).places]
+        except OSError as error:
+            raise InputError(f"{words[0]}: cannot be read ({error.strerror})") from None
+        except MALFORMED as error:
+            text = shown(str(error), 200)
+            raise InputError(f"{words[0]}: expected GeoJSON of lines ({text})") from None
+        if place is not None:
+            lines = [transformed(WGS84, place.system(), line) for line in lines]
     if not lines or any(len(line) < 2 or not np.isfinite(line).all() for line in lines):
-        raise InputError(f"{path}: expected lines of two corners or more, got none")
-    return lines if place is None else [transformed(WGS84, place.system(), line) for line in lines]
+        raise wrong
+    return lines
 
 
 def sections(chart: Chart, name: str, lines: Sequence[np.ndarray]) -> dict[str, bytes]:

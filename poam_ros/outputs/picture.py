@@ -153,8 +153,7 @@ class MapPicture:
     Attributes:
         figure, buttons, shading: Bokeh's models.
         cells: the data source of all layers: one row, a column for each.
-        drawn: a renderer for each of ``MARKS``.
-        marks: their data sources.
+        drawn: a renderer for each of ``MARKS``, with its data source.
         chart: the map; None while there is none.
     """
 
@@ -222,13 +221,13 @@ class MapPicture:
         from bokeh.models import ColumnDataSource, HoverTool, Legend, LegendItem
 
         images, tips = list(self.figure.renderers), {}
-        self.drawn, self.marks, self._items = {}, {}, {}
+        self.drawn, self._items = {}, {}
         few = {"limit": 3} if "limit" in HoverTool.properties() else {}  # at one place; Bokeh 3.8
         for key, mark in MARKS.items():
             source = ColumnDataSource({column: [] for column in ("x", "y", *mark.columns)})
             drawn = getattr(self.figure, mark.way)("x", "y", source=source, **mark.style)
             drawn.visible = not mark.hidden
-            self.drawn[key], self.marks[key] = drawn, source
+            self.drawn[key] = drawn
             self._items[key] = LegendItem(label=mark.name, renderers=[drawn], visible=False)
             if mark.tip:  # below or above the pointer: the cell's tooltip is beside it
                 words = "".join(f"<tr><td>{line}</td></tr>" for line in mark.tip)
@@ -259,7 +258,8 @@ class MapPicture:
             if side.renderers != renderers:
                 side.renderers = renderers
         for key, data in _columns(scene, self._thinned).items():
-            source, glyph, mark = self.marks[key], self.drawn[key].glyph, MARKS[key]
+            drawn, mark = self.drawn[key], MARKS[key]
+            source, glyph = drawn.data_source, drawn.glyph
             if not all(_same(source.data[name], data[name]) for name in data):
                 source.data = data
                 self._items[key].visible = len(data["x"]) > 0
@@ -280,7 +280,8 @@ class MapPicture:
         from bokeh.events import SelectionGeometry, Tap
         from bokeh.models import BoxSelectTool, LassoSelectTool, TapTool
 
-        mark, source = self.drawn["pings"], self.marks["pings"]
+        mark = self.drawn["pings"]
+        source = mark.data_source
         mark.selection_glyph = mark.glyph.clone(
             size=4, fill_color="#c8372d", line_color="#c8372d", fill_alpha=1.0
         )
@@ -312,7 +313,7 @@ class MapPicture:
 
     def clear_selection(self) -> None:
         """Nothing is selected any more."""
-        self.marks["pings"].selected.indices = []
+        self.drawn["pings"].data_source.selected.indices = []
 
     def _show_map(self, chart: Chart) -> None:
         offered, low = layers(chart), chart.grid.borders

@@ -73,7 +73,7 @@ def test_a_box_becomes_a_row_that_the_next_map_applies(page, run):
 
 
 def test_a_tap_selects_the_whole_line(page, run):
-    source = page.picture.marks["pings"]
+    source = page.picture.drawn["pings"].data_source
     source.selected.indices = [3]
     page.picture.figure._trigger_event(Tap(page.picture.figure))
     assert source.selected.indices == list(range(20)) and "=A" in page.editing.out.label

@@ -49,7 +49,7 @@ def test_a_folder_becomes_a_page(page, tmp_path):
     np.testing.assert_array_equal(cells["sigma"][0], np.float32(0.25))
     assert (cells["x"][0], cells["y"][0], cells["width"][0], cells["height_m"][0]) == (0, 0, 30, 20)
     assert page.picture.buttons.labels[0] == "Elevation (m)" and page.picture.buttons.active == 0
-    assert len(page.picture.marks["pings"].data["x"]) == 40
+    assert len(page.picture.drawn["pings"].data_source.data["x"]) == 40
     assert page.epochs.data["samples"].tolist() == [10, 20, 30, 40]
     assert page.root.select_one({"name": "curves"}).tabs[-1].title == "prediction"
     assert "Bathymetry of lake" in said(page, "head") and "map of 40 pings" in said(page, "head")
@@ -85,7 +85,7 @@ def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     log.close()
     page.show(view.scene())
     assert "2 pings so far" in said(page, "waiting") and page.picture.figure.visible
-    assert page.picture.marks["pings"].data["x"].tolist() == [1.5, 2.5]
+    assert page.picture.drawn["pings"].data_source.data["x"].tolist() == [1.5, 2.5]
     write_run(tmp_path)
     page.show(view.scene())
     assert not said(page, "waiting") and page.picture.buttons.labels
@@ -108,7 +108,9 @@ def test_the_newest_map_saved_during_a_mission_is_shown(page, tmp_path):
         save(tmp_path, later, pings, config)
         page.show(view.scene())
         assert page.picture.cells.data["height"][0][0, 0] == offset - 60
-        assert len(page.picture.marks["pings"].data["x"]) == 90, "also those after the map"
+        assert len(page.picture.drawn["pings"].data_source.data["x"]) == 90, (
+            "also those after the map"
+        )
     assert f"Bathymetry of {tmp_path.name}" in said(page, "head")
     run = Run.open(tmp_path, live=True)
     assert len(run.xy) == 60 and run.home.name == "map-002-60-samples"
@@ -117,7 +119,7 @@ def test_the_newest_map_saved_during_a_mission_is_shown(page, tmp_path):
     files.write_map(earlier, drawn(offset=500.0))  # the mission ends
     page.show(view.scene())
     assert page.picture.cells.data["height"][0][0, 0] == 440.0
-    assert len(page.picture.marks["pings"].data["x"]) == 40
+    assert len(page.picture.drawn["pings"].data_source.data["x"]) == 40
 
 
 def test_settings_of_a_saved_map_hold_until_the_mission_has_its_own(tmp_path):
@@ -141,7 +143,7 @@ def test_refused_pings_of_a_journal_are_drawn_with_their_reasons(page, tmp_path)
     log.close()
     for folder in (tmp_path, write_run(tmp_path)):  # before the first map, and with one
         page.show(FolderView(folder, ExportSettings()).scene())
-        found = page.picture.marks["refused"].data
+        found = page.picture.drawn["refused"].data_source.data
         assert list(found["x"]) == [3.0, 5.0] and list(found["y"]) == [4.0, 6.0]
         assert list(found["reason"]) == ["false_echo", "false_echo"]
         assert found["height"] == ["elevation -9.12 m", "no elevation"]
@@ -156,7 +158,7 @@ def test_refused_pings_of_a_journal_are_drawn_with_their_reasons(page, tmp_path)
     assert item.renderers[0] not in page.picture.figure.y_range.renderers
     view = FolderView(tmp_path, ExportSettings(depth=True, water_level=2.0))
     page.show(view.scene())
-    assert page.picture.marks["refused"].data["height"] == ["depth 11.12 m", "no depth"]
+    assert page.picture.drawn["refused"].data_source.data["height"] == ["depth 11.12 m", "no depth"]
 
 
 def test_pings_that_were_all_refused_are_shown_alone(page, tmp_path):
@@ -164,7 +166,7 @@ def test_pings_that_were_all_refused_are_shown_alone(page, tmp_path):
     view = FolderView(tmp_path, ExportSettings())
     page.show(view.scene())
     write_refused(tmp_path, echoes())
-    figure, drawn = page.picture.figure, page.picture.marks["refused"]
+    figure, drawn = page.picture.figure, page.picture.drawn["refused"].data_source
     page.show(view.scene())
     item = next(i for i in figure.legend[0].items if i.label.value == "pings refused")
     assert figure.visible and len(drawn.data["x"]) == 2
@@ -178,18 +180,18 @@ def test_refused_pings_of_a_run_without_a_journal_are_drawn(page, tmp_path):
     """With a georeference, in its coordinates."""
     write_refused(write_run(tmp_path), echoes())
     page.show(FolderView(tmp_path, ExportSettings()).scene())
-    found = page.picture.marks["refused"].data
+    found = page.picture.drawn["refused"].data_source.data
     assert list(found["x"]) == [3.0, 5.0] and list(found["reason"]) == ["false_echo"] * 2
     turned = ExportSettings(origin=(17.5, -91.2), heading=90.0)
     page.show(FolderView(tmp_path, turned).scene())
-    found = page.picture.marks["refused"].data
+    found = page.picture.drawn["refused"].data_source.data
     np.testing.assert_allclose(found["x"], [4.0, 6.0], atol=0.01)
     np.testing.assert_allclose(found["y"], [-3.0, -5.0], atol=0.01)
     # Odometry was wild, and the ping out of the workspace: the rest is where it is all the same.
     wild = np.array([(1e9, 0.0, -3.0), (0.0, 1e12, -3.0)])
     write_refused(tmp_path, echoes().more("outside_workspace", np.array([7, 8]), wild))
     page.show(FolderView(tmp_path, replace(turned, crs="UTM")).scene())
-    found = page.picture.marks["refused"].data
+    found = page.picture.drawn["refused"].data_source.data
     assert len(found["x"]) == 2 and (np.abs(found["x"] - 691_110) < 50).all()
     (tmp_path / "refused.csv").write_text("torn\n")
     page.show(FolderView(tmp_path, ExportSettings()).scene())
@@ -286,14 +288,14 @@ def test_crossings_are_a_layer_that_is_off_at_first(page, tmp_path):
     table = CrossingTable(names, names, where, np.array([0.25]), depth, np.array([False]))
     table.write(write_run(tmp_path))
     page.show(FolderView(tmp_path, ExportSettings()).scene())
-    data = page.picture.marks["crossings"].data
+    data = page.picture.drawn["crossings"].data_source.data
     assert (list(data["x"]), list(data["y"])) == ([2.0], [3.0])
     assert (data["lines"], data["difference"]) == (["L1 across L7"], ["+0.25"])
     item = next(i for i in page.picture.figure.legend[0].items if i.label.value == "crossings")
     assert item.visible and not item.renderers[0].visible
     (tmp_path / "crossings.csv").unlink()
     page.show(FolderView(tmp_path, ExportSettings()).scene())
-    assert not len(page.picture.marks["crossings"].data["x"]) and not item.visible
+    assert not len(page.picture.drawn["crossings"].data_source.data["x"]) and not item.visible
 
 
 @pytest.mark.parametrize(("count", "drawn"), [(1500, 1500), (45_000, 15_000)])
@@ -305,7 +307,7 @@ def test_all_refused_soundings_of_a_log_are_drawn_or_every_nth(page, tmp_path, c
     rows.append(("", 1.0, 2.0, 3.0, "held_out"))
     files.write_table(folder / files.LEFT_OUT, ("time", "x", "y", "z", "reason"), rows)
     page.show(FolderView(folder, ExportSettings()).scene())
-    found = page.picture.marks["refused"].data
+    found = page.picture.drawn["refused"].data_source.data
     own = np.asarray(found["reason"]) == "too_close"
     assert abs(own.sum() - drawn) <= 1 and not (np.asarray(found["reason"]) == "held_out").any()
     assert found["x"][own].min() < 0.1 and found["x"][own].max() > 29.9
