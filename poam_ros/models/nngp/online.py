@@ -55,15 +55,30 @@ class NeighbourGP(OnlineModel):
         """All data so far."""
         return self._store.pings
 
+    @torch.no_grad()
     def update(self, new: Dataset, enough: StopCondition | None = None) -> UpdateReport:
         """Learn from new data. See ``OnlineModel``."""
-        start, first = perf_counter(), not len(self.data)
-        self.extra_jitter = 0.0
+        start, options, first = perf_counter(), self.options, not len(self.data)
         self._store.append(_dataset(new.X, new.y, new.noise))
-        stored = perf_counter()
-        steps, loss = self._train(self._steps(first), enough)
-        seconds = {"index": stored - start, "training": perf_counter() - stored}
-        return self._report(seconds, steps, loss)
+        stored, losses, self.extra_jitter = perf_counter(), [], 0.0
+        early = len(self.data) < options.early_samples
+        steps = options.early_steps if early else options.update_steps
+        if first:
+            steps = options.first_steps
+        if not compiled(options.neighbours):  # each is many times slower then
+            steps = -(-steps // FEWER_STEPS)
+        for _ in until(steps, enough):
+            self._learned, loss, jitter = self._trainer.step(self._learned, self._store)
+            self.extra_jitter = max(self.extra_jitter, jitter)
+            losses.append(loss)
+        self._kernel, self._widening = None, VarianceCalibration()
+        return UpdateReport(
+            seconds={"index": stored - start, "training": perf_counter() - stored},
+            steps=len(losses),
+            noise_std=self._averaged().noise.sqrt().item(),
+            jitter=self.extra_jitter,
+            loss=sum(losses) / len(losses) if losses else float("nan"),
+        )
 
     def set_land(self, land: Land) -> None:
         """Use no neighbours across this land from now on. See ``OnlineModel``."""
@@ -101,36 +116,6 @@ class NeighbourGP(OnlineModel):
     def widening(self) -> tuple[float, float]:
         """See ``OnlineModel``."""
         return self._widening.factor, self._widening.added
-
-    def _steps(self, first: bool) -> int:
-        options = self.options
-        early = len(self.data) < options.early_samples
-        steps = options.early_steps if early else options.update_steps
-        if first:
-            steps = options.first_steps
-        # Fewer without the compiled parts: each is many times slower then.
-        return steps if compiled(options.neighbours) else -(-steps // FEWER_STEPS)
-
-    @torch.no_grad()
-    def _train(self, steps: int, enough: StopCondition | None = None) -> tuple[int, float]:
-        """Train; returns the number of steps and their mean loss, NaN without steps."""
-        losses = []
-        for _ in until(steps, enough):
-            self._learned, loss, jitter = self._trainer.step(self._learned, self._store)
-            self.extra_jitter = max(self.extra_jitter, jitter)
-            losses.append(loss)
-        self._kernel = None
-        self._widening = VarianceCalibration()
-        return len(losses), sum(losses) / len(losses) if losses else float("nan")
-
-    def _report(self, seconds: Mapping[str, float], steps: int, loss: float) -> UpdateReport:
-        return UpdateReport(
-            seconds=seconds,
-            steps=steps,
-            noise_std=self._averaged().noise.sqrt().item(),
-            jitter=self.extra_jitter,
-            loss=loss,
-        )
 
     @torch.no_grad()
     def _averaged(self) -> Kernel:

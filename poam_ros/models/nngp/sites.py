@@ -41,10 +41,10 @@ class SiteStore:
 
     def __init__(self) -> None:
         self.land: Land | None = None
-        self._pings: DataStore | None = None
         self._forget()
 
     def _forget(self) -> None:
+        self._pings: DataStore | None = None
         self._index = Index()
         self._count = self.occupied = 0
         self._cells = torch.zeros(CELLS * CELLS, dtype=torch.bool)
@@ -77,30 +77,18 @@ class SiteStore:
         occupied = int(parts.any(3).any(1).sum())
         return float(2.0 / BLOCKS * (occupied / max(1, len(self))) ** 0.5)
 
+    def restore(self, pings: Dataset) -> None:
+        """Replace everything by these pings."""
+        self._forget()
+        if len(pings):
+            self.append(pings)
+
     def append(self, new: Dataset) -> None:
-        """Add new pings."""
+        """Add new pings, each to a site at its place, or to a new site."""
         if self._pings is None:
             self._pings = DataStore(new)
         else:
             self._pings.append(new)
-        self._gather(new)
-
-    def restore(self, pings: Dataset) -> None:
-        """Replace everything by these pings."""
-        self._pings = DataStore(pings) if len(pings) else None
-        self._forget()
-        self._gather(pings)
-
-    def spread(
-        self, x: Tensor, k: int, pool: int, apart: float = 0.0, share: Subset = EVERYTHING,
-        elsewhere: bool = False,
-    ) -> Tensor:  # fmt: skip
-        """See ``spread_visible``."""
-        sites = self._rows[:, :2]
-        return spread_visible(self._index, sites, self.land, x, k, pool, apart, share, elsewhere)
-
-    def _gather(self, new: Dataset) -> None:
-        """Add each new ping to a site at its place, or to a new site."""
         if not len(new):
             return
         old = self._count
@@ -118,15 +106,19 @@ class SiteStore:
         self._rows[changed, TARGET] = rows[:, SUM] / pings
         self._rows[changed, NOISE] = 1.0 / pings
         self._rows[changed, OWN] = rows[:, SUM_OWN] / pings.square()
-        self._index.add(self._rows[old : self._count, :2])
-        self._survey(self._rows[old : self._count, :2])
+        x = self._rows[old : self._count, :2]
+        self._index.add(x)
+        across, up = ((x + 1.0) * (CELLS / 2)).long().clamp(0, CELLS - 1).unbind(1)
+        self._cells[up * CELLS + across] = True
+        self.occupied = int(self._cells.sum())
 
-    def _survey(self, x: Tensor) -> None:
-        """Update the occupied cells with sites at x [n, 2]."""
-        column, row = ((x + 1.0) * (CELLS / 2)).long().clamp(0, CELLS - 1).unbind(1)
-        cell = (row * CELLS + column).unique()
-        self.occupied += int((~self._cells[cell]).sum())
-        self._cells[cell] = True
+    def spread(
+        self, x: Tensor, k: int, pool: int, apart: float = 0.0, share: Subset = EVERYTHING,
+        elsewhere: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """See ``spread_visible``."""
+        sites = self._rows[:, :2]
+        return spread_visible(self._index, sites, self.land, x, k, pool, apart, share, elsewhere)
 
     def _joined(self, X: Tensor, own: Tensor) -> tuple[np.ndarray, Tensor]:
         """The site of each new ping [N], including new sites; and which pings begin one."""

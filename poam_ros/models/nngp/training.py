@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,15 +81,12 @@ class NngpTrainer:
         self._rates = torch.full((layout.size,), options.global_rate, dtype=torch.float64)
         self._rates[: layout.weights] = options.network_rate
 
-    def kernel(self, theta: Tensor) -> Kernel:
-        """The kernel of these parameters."""
-        parts = self.layout.split(theta)
-        return self._kernel(parts, evaluate(parts, self._nodes))
-
-    def _kernel(self, parts: Mapping[str, Tensor], F: Tensor) -> Kernel:
-        options = self.options
+    def kernel(self, theta: Tensor, F: Tensor | None = None) -> Kernel:
+        """The kernel of these parameters; F [G * G, 4]: the fields at the nodes, if they are
+        known."""
+        options, parts = self.options, self.layout.split(theta)
         return Kernel(
-            F,
+            evaluate(parts, self._nodes) if F is None else F,
             exponent(parts),
             noise_variance(parts),
             options.lengthscales[::2],
@@ -106,26 +102,21 @@ class NngpTrainer:
         Raises:
             CholeskyError: a matrix is beyond repair.
         """
-        options, sites, independent = self.options, store.sites, store.occupied
+        options, sites, nodes = self.options, store.sites, len(self._nodes)
         left_out, share = self._draw(store)
         near = store.spread(sites.x[left_out], *options.search, share, elsewhere=True)
         F = self._network.evaluate(learned.theta)
-        kernel = self._kernel(self.layout.split(learned.theta), F)
-        found = gradient(kernel, sites, left_out, near)
+        found = gradient(self.kernel(learned.theta, F), sites, left_out, near)
+        penalties = Penalties(
+            2.0 * options.field_penalty / (store.occupied * nodes),
+            2.0 * options.anisotropy_penalty / (store.occupied * nodes),
+            1.0 - options.shared_anisotropy,
+            2.0 * options.weight_penalty / store.occupied,
+        )
         total = self._network.gradient(
-            learned.theta, F, found.F, found.exponent, found.noise, self._penalties(independent)
+            learned.theta, F, found.F, found.exponent, found.noise, penalties
         )
         return learned.stepped(total, self._rates, options.averaging), found.loss, found.jitter
-
-    def _penalties(self, independent: int) -> Penalties:
-        """The penalties with data at this many independent places."""
-        options, nodes = self.options, len(self._nodes)
-        return Penalties(
-            2.0 * options.field_penalty / (independent * nodes),
-            2.0 * options.anisotropy_penalty / (independent * nodes),
-            1.0 - options.shared_anisotropy,
-            2.0 * options.weight_penalty / independent,
-        )
 
     def _draw(self, store: SiteStore) -> tuple[Tensor, Subset]:
         """Left-out sites [n] (with replacement), and the subset of sites that predicts them."""
