@@ -79,8 +79,9 @@ class LaunchArguments:
     ) -> list[Any]:
         """The parameters of a node: the files, the arguments that were given, and ``values``."""
         names = {"use_sim_time", *(row.name for row in NODES[node])}
-        given = {name: self.value(context, name) for name in self._given & names} | values
-        own = {name: _parameter(value) for name, value in given.items() if name in names}
+        given = {name: self.value(context, name) for name in self._given & names}
+        given |= {name: value for name, value in values.items() if name in names}
+        own = {name: _parameter(value) for name, value in given.items()}
         files = graph.parameter_files(str(self.value(context, "params_file")))
         return [*map(str, files), *([own] if own else [])]
 
