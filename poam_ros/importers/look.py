@@ -25,12 +25,17 @@ APART, TIMES = 20_000.0, 10.0
 LEAP, LEAPS, OFTEN = 1000.0, 100.0, 0.02
 #: One direction is rounded to more than this (m), and so many times the other. No bottom: this
 #: share of soundings of one depth, or depths that differ by less than this (m), as a latitude does.
-ROUNDED, COARSER, ALIKE, LEVEL = 200.0, 20.0, 0.95, 0.01
+ROUNDED, COARSER, ALIKE, LEVEL = 200.0, 20.0, 0.95, 0.03
 #: Eastings of UTM and its kind stay below this; Mercator's reach so far (m). What is more than the
 #: first of the northings, and less than the second, is no easting in feet beside such an easting.
 EASTING, MERCATOR, EARTH, NORTHINGS = 1e6, 2.004e7, 6_378_137.0, (3e6, 1e7)
+#: Northings in feet, of a system of a state, stay below this.
+IN_FEET = 4e6
 #: So many steps show whether a factor is one: its logarithm varies less than this.
 FEW_STEPS, ONE = 8, 0.2
+#: Depths that change from feet to metres do so by that factor within this much of its logarithm, by
+#: more than another one, and at so many usual distances.
+SAME_FACTOR, DOUBLE, CLOSE = 0.08, 2.0, 5.0
 #: So many times deeper than the next is no sounding; nothing below so many m counts.
 PARTED, LEAST = 5.0, 0.1
 #: Median slope above which depths may be in another unit; speed of no boat that sounds (m/s).
@@ -141,11 +146,13 @@ class Survey:
         )
         if "x" not in columns.get("x", "").lower():  # nobody calls Mercator's an easting
             yield Doubt(text, possible=False)
-        north, east = np.degrees((np.arctan(np.sinh(y / EARTH)), x / EARTH))
-        when = "if they are of Web Mercator" + place_words(north, east)
         turned = bool(EASTING / 10 < y < EASTING and NORTHINGS[0] < x < NORTHINGS[1])
-        swap = _swap(columns, "y", "x", when="if x is a northing and y an easting")
-        yield Doubt(text, [*swap * turned, Answer(when, {"crs": "EPSG:3857"})], False)
+        answers = _swap(columns, "y", "x", when="if x is a northing and y an easting") * turned
+        if not (x > 0 and 0 < y < IN_FEET):  # as Mercator's, those in feet would lie in Africa
+            north, east = np.degrees((np.arctan(np.sinh(y / EARTH)), x / EARTH))
+            when = "if they are of Web Mercator" + place_words(north, east)
+            answers.append(Answer(when, {"crs": "EPSG:3857"}))
+        yield Doubt(text, answers, False)
 
     def _of_places(self) -> Iterator[Doubt]:
         """Whether places are where nobody sounds, in two groups, or too few."""
@@ -199,6 +206,19 @@ class Survey:
             yield Doubt(
                 f"depths are in two groups, up to {size[at - 1]:g} m and from {size[at]:g} m on: "
                 "part of them may be in another unit"
+            )
+        # From feet to metres or back, for many soundings, while nothing else changes so much.
+        steps = np.abs(np.diff(np.log(np.maximum(np.abs(depth), LEAST))))
+        turns = np.flatnonzero(steps > np.log(DOUBLE))
+        along = np.hypot(*np.diff(self.xy, axis=0).T)
+        if (
+            len(turns) and np.diff(turns, prepend=-1, append=len(steps)).min() >= FEWEST
+            and np.abs(steps[turns] + np.log(UNITS["ft"])).max() < SAME_FACTOR
+            and along[turns].max() <= CLOSE * np.median(along)
+        ):  # fmt: skip
+            yield Doubt(
+                f"depths change {1 / UNITS['ft']:.2f} times from one sounding to the next (from "
+                f"sounding {turns[0] + 1} on): part of them may be in feet"
             )
 
     def _in_units(self, slope: float) -> list[Answer]:

@@ -9,6 +9,7 @@ from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -172,6 +173,10 @@ def read_text(path: Path) -> Table:
         rows = found[separator]
         width = Counter(map(len, rows)).most_common(1)[0][0]
         first = _first_row(rows, width)
+        data = islice(_split(chain(head, useful), separator), first, None)
+        if separator == "," and _are_halves(rows[:first], rows[first:], width):
+            join = partial(_joined, width=width)
+            data, rows[first:], width = map(join, data), map(join, rows[first:]), width // 2
         above, units = rows[:first], tuple[str, ...]()
         if separator is None:  # a name may be followed by its unit; other rows are remarks
             joined = (re.sub(r"\s+(?=[\[(])", "", " ".join(row)) for row in above)
@@ -191,8 +196,7 @@ def read_text(path: Path) -> Table:
             f"{', no header' * (not header)}: {shown(','.join(names), 200)}"
         )
         # A blank line is no row.
-        data = filter(None, islice(_split(chain(head, useful), separator), first, None))
-        return Table.of(names, data, description, str(path), units, comma)
+        return Table.of(names, filter(None, data), description, str(path), units, comma)
 
 
 def _encoding(path: Path) -> str:
@@ -249,6 +253,19 @@ def _first_row(rows: Sequence[Sequence[str]], width: int) -> int:
         if values and values + sum(map(is_nothing, cells)) >= len(cells) - (values > 2):
             return index
     return len(rows)
+
+
+def _are_halves(above: list[list[str]], rows: list[list[str]], width: int) -> bool:
+    """Whether commas stand between numbers and within: below a header with half as many names."""
+    return bool(above) and 2 * len(above[-1]) == width and all(
+        cell.strip().lstrip("+-").isdigit() for row in rows if len(row) == width for cell in row
+    )  # fmt: skip
+
+
+def _joined(row: list[str], width: int) -> list[str]:
+    """Whole and decimal parts as numbers; in a row of another number nobody knows which are."""
+    whole = len(row) == width
+    return [",".join(pair) for pair in zip(row[::2], row[1::2], strict=True)] if whole else [""]
 
 
 def _units(row: Sequence[str]) -> tuple[str, ...]:

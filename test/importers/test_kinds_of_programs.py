@@ -119,6 +119,8 @@ KINDS = {
         f"{minutes(LATITUDE[i], 'NS')}, {minutes(LONGITUDE[i], 'EW')}", f"{DEPTH[i]:.2f}"), ";"),
     "quoted decimal commas": table("lat,lon,depth", lambda i: (
         f'"{each}"'.replace(".", ",") for each in (*at(i), f"{DEPTH[i]:.2f}"))),
+    "decimal commas between commas": table("lat,lon,depth", lambda i: (
+        f"{each:.7f}".replace(".", ",") for each in (LATITUDE[i], LONGITUDE[i], DEPTH[i]))),
     "pings in mm, and a gain": table("ping,distance,gain_setting,lat,lon", lambda i: (
         i, f"{1000 * DEPTH[i]:.0f}", 3 + i % 3, *at(i))),
     "degrees as x and y": table("X,Y,DEPTH", lambda i: (*at(i)[::-1], f"{DEPTH[i]:.2f}")),

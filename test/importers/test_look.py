@@ -28,6 +28,7 @@ def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
         (XY, -DEPTH, "100 % of the soundings above the water"),
         (XY, 100 * DEPTH, "with slopes of"),
         (XY, np.where(T < 300, DEPTH, 100 * DEPTH), "two groups"),
+        (XY, np.where(T < 300, DEPTH, DEPTH / 0.3048), "from sounding 300 on.: part .* in feet"),
         (XY * (1, 0), DEPTH, "without an area"),
         (XY, 0 * DEPTH + 4, "the same depth"),
         (XY, 48.1 + XY[:, 1] / 111_320, "the same depth, 48.1"),  # the latitude

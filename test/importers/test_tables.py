@@ -1,8 +1,6 @@
-"""Tables as instruments and people write them: layouts, names, units, readings that are none."""
+"""Tables as instruments and people write them: layouts, readings that are none, times, gauges."""
 
-import shlex
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +15,7 @@ from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.importers.tables import read_text
 
-COUNT = 60
+COUNT, DAY = 60, 86_400 * 10**9
 
 
 @pytest.fixture
@@ -27,53 +25,42 @@ def lake():
     return 53.1 + 1e-5 * t, 8.6 + 2e-5 * np.sin(t / 9), 4 + np.sin(t / 7)
 
 
-def rows(lake, form="{:.6f},{:.6f},{:.2f}", scale=1.0, comma=False):
-    lines = [form.format(a, b, c * scale) for a, b, c in zip(*lake, strict=True)]
-    return "\n".join(line.replace(".", ",") if comma else line for line in lines) + "\n"
+def rows(lake, form="{:.6f},{:.6f},{:.2f}"):
+    return "".join(form.format(*row) + "\n" for row in zip(*lake, strict=True))
 
 
-def test_layouts_mean_the_same(lake, write):
-    reference = read_soundings(write("latitude,longitude,depth\n" + rows(lake)))
-    layouts = {
-        "tabs": "LATITUDE\tLONGITUDE\tDepth (m)\n" + rows(lake, "{:.6f}\t{:.6f}\t{:.2f}"),
-        "blanks": "lat lon depth\n" + rows(lake, "{:.6f}   {:.6f} {:.2f}"),
-        "comments": "# made by a sounder\n#\n\nLat,Lon,Depth\n" + rows(lake),
-        "text above": "Survey of Monday\nBoat: Ada\nLat,Lon,Depth\n" + rows(lake),
-        "header in a comment": "# lat lon depth\n" + rows(lake, "{:.6f} {:.6f} {:.2f}"),
-        "other order": "depth,lon,lat\n"
-        + rows((lake[2], lake[1], lake[0]), "{:.2f},{:.6f},{:.6f}"),
-    }
-    for name, text in layouts.items():
-        found = read_soundings(write(text))
-        np.testing.assert_allclose(found.xy, reference.xy, atol=1e-6, err_msg=name)
-        np.testing.assert_allclose(found.z, reference.z, atol=0.02, err_msg=name)
-    for encoding in ("utf-16", "utf-8-sig"):
-        found = read_soundings(write("Lat;Lon;Depth\n" + rows(lake, "{};{};{}"), encoding=encoding))
-        assert len(found) == COUNT
+HEAD, ROW = "Lat;Lon;Depth\n", "{:.6f};{:.6f};{:.2f}"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_numbers_as_people_write_them(encoding, lake, write):
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-8-sig"])
+def test_layouts_mean_the_same(encoding, lake, write):
     lat, lon, depth = lake
-    feet = "lat,lon,depth\n" + rows((lat, lon, depth / 0.3048), "{:.6f},{:.6f},{:.3f} ft")
-    semicolons, head = "{:.6f};{:.6f};{:.2f}", "lat;lon;depth\n"
-    layouts = {
-        "a separator for spreadsheets": "sep=;\n" + head + rows(lake, semicolons),
-        "metres beside": head + rows(lake, semicolons + " m"),
-        "metres beside, commas": head + rows(lake, semicolons + "m", comma=True),
-        "feet beside": feet,
-        "a long minus": "lat;lon;z\n" + rows(lake, "{:.6f};{:.6f};\u2212{:.2f}"),
-    }
     reference = read_soundings(write("latitude,longitude,depth\n" + rows(lake)))
-    for name, text in layouts.items():
+    blanks = "{:.6f}   {:.6f} {:.2f}"
+    for text in (
+        "lat lon depth\n" + rows(lake, blanks),
+        "# made by a sounder\n#\n\nLat,Lon,Depth\n" + rows(lake),
+        "Survey of Monday\nBoat: Ada\nLat,Lon,Depth\n" + rows(lake),
+        "# lat lon depth\n" + rows(lake, blanks),
+        "sep=;\n" + HEAD + rows(lake, ROW),
+        HEAD + rows(lake, ROW + " m"),
+        HEAD + rows(lake, ROW + "m").replace(".", ","),
+        HEAD + rows((lat, lon, depth / 0.3048), ROW + " ft"),
+        "lat;lon;z\n" + rows(lake, "{:.6f};{:.6f};\u2212{:.2f}"),  # a long minus
+    ):
         found = read_soundings(write(text, encoding=encoding))
-        np.testing.assert_allclose(found.xy, reference.xy, atol=0.1, err_msg=name)
-        np.testing.assert_allclose(found.z, reference.z, atol=0.01, err_msg=name)
-    path = write(feet.replace("ft", "m", 1))
-    with pytest.raises(InputError, match="has ft and m for depths"):
-        read_soundings(path)
-    with pytest.raises(InputError, match="has ft for depths in m by their header"):
-        read_soundings(write(feet.replace("depth", "depth (m)")))
+        np.testing.assert_allclose(found.xy, reference.xy, atol=0.1, err_msg=text[:40])
+        np.testing.assert_allclose(found.z, reference.z, atol=0.01, err_msg=text[:40])
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [(HEAD, "has ft and m for depths"), ("Lat;Lon;Depth (m)\n", "ft and m for depths in m by the")],
+)
+def test_values_in_several_units_are_refused(header, said, lake, write):
+    text = header + rows(lake, ROW + " ft").replace("ft", "m", 1)
+    with pytest.raises(InputError, match=said):
+        read_soundings(write(text))
 
 
 @pytest.mark.parametrize("row", ["{:.6f},N,{:.6f},O,{:.2f}", "{:.6f}N,,{:.6f}°O,,{:.2f}"])
@@ -137,59 +124,41 @@ def test_a_table_without_a_header(lake, write):
     found = read_soundings(write("".join(f"08:00:{i % 60:02d},{r}\n" for i, r in
                                          enumerate(rows(east).split()))))  # fmt: skip
     assert len(found) == COUNT and found.source["columns"]["latitude"] == "2"
-    path = write(rows(lake))
-    with pytest.raises(Question) as asked:
-        read_soundings(path)
-    assert list(asked.value.answers.values()) == [
-        "--columns latitude=2 longitude=1 depth=3", "--columns latitude=1 longitude=2 depth=3",
-    ]  # fmt: skip
-    with pytest.raises(Question) as asked:  # of elevations, in the order of x, y, z
-        read_soundings(write(rows((lake[1], lake[0], -lake[2]))))
-    assert next(iter(asked.value.answers.values())) == "--columns latitude=2 longitude=1 z=3"
-    path, said = write(rows(lake)), ReadOptions({"latitude": "1", "longitude": "2", "depth": "3"})
-    np.testing.assert_allclose(read_soundings(path, said).z, -lake[2], atol=0.01)
+    up = lake[1], lake[0], -lake[2]
+    for values, first in ((lake, "latitude=1 longitude=2 depth=3"),
+                          (up, "latitude=2 longitude=1 z=3")):  # fmt: skip
+        with pytest.raises(Question) as asked:
+            read_soundings(write(rows(values)))
+        assert f"--columns {first}" in asked.value.answers.values()
     dated = "".join(
         f"{r},08/26/2021,08:00:{i % 60:02d}\n" for i, r in enumerate(rows(lake).split())
     )
-    found = read_soundings(write(dated), replace(said, times=True))  # times need not be named
+    said = ReadOptions({"latitude": "1", "longitude": "2", "depth": "3"}, times=True)
+    found = read_soundings(write(dated), said)  # times need not be named
     assert found.stamp_ns[1] - found.stamp_ns[0] == 10**9
+    np.testing.assert_allclose(found.z, -lake[2], atol=0.01)
 
 
 def test_a_table_without_a_header_is_understood_beside_one_of_the_same_water(lake, write):
     first = write("latitude,longitude,depth\n" + rows(lake))
     stamps = (lake[1], lake[0], -lake[2] - 1, 1756713600 + np.arange(COUNT))
-    text = "\n".join("{:.6f} {:.6f} {:.2f} {}".format(*row) for row in zip(*stamps, strict=True))
-    found = read_soundings([first, write(text, "other.xyz")])
+    found = read_soundings([first, write(rows(stamps, "{:.6f} {:.6f} {:.2f} {}"), "other.xyz")])
     np.testing.assert_allclose(found.xyz[COUNT:] + (0, 0, 1), found.xyz[:COUNT], atol=0.1)
-
-
-@pytest.mark.parametrize(
-    ("header", "columns", "answer"),
-    [
-        ("x,y,depth", (0, 1, 2), "--columns longitude=x latitude=y"),
-        ("latitude,longitude,z", (0, 1, 2), "--columns depth=z"),
-    ],
-)
-def test_values_that_contradict_their_names_are_asked_about(lake, write, header, columns, answer):
-    values = tuple(np.sign(c or 1) * lake[abs(c)] for c in columns)
-    path = write(header + "\n" + rows(values))
-    with pytest.raises(InputError, match=answer):
-        read_soundings(path)
 
 
 def test_what_the_user_says_is_not_questioned(lake, write):
     path = write("latitude,longitude,z\n" + rows(lake))
     assert (read_soundings(path, ReadOptions(trusted=True)).z > 0).all()
-    with pytest.raises(Question, match="100 % of the soundings above the water"):  # only named
-        read_soundings(path, ReadOptions({"z": "z"}))
+    for columns in ({}, {"z": "z"}):  # only named
+        with pytest.raises(Question, match="100 % of the soundings above the water") as asked:
+            read_soundings(path, ReadOptions(columns))
+        assert ("--columns depth=z" in asked.value.answers.values()) == (not columns)
     assert (read_soundings(path, ReadOptions({"depth": "z"})).z < 0).all()
 
 
 def test_readings_that_are_none_are_refused_by_name(lake, write):
     latitude, longitude, depth = (column.copy() for column in lake)
-    depth[[3, 9]] = 0.0
-    depth[20] = -1.0
-    depth[[30, 31]] = 999.0
+    depth[[3, 9]], depth[20], depth[[30, 31]] = 0.0, -1.0, 999.0
     latitude[40], longitude[40] = 0.0, 0.0
     latitude[50], longitude[50] = -33.9, 151.2
     found = read_soundings(write("lat,lon,depth\n" + rows((latitude, longitude, depth))))
@@ -197,20 +166,19 @@ def test_readings_that_are_none_are_refused_by_name(lake, write):
     assert np.ptp(found.xy) < 200 and len(found) == COUNT - 7
 
 
-def test_a_reading_that_is_none_may_be_the_shallowest(lake, write):
+@pytest.mark.parametrize(
+    ("changed", "value", "refused"),
+    [
+        ([3, 9, 20], 9999.0, {"no_reading": 3}),  # less than all others
+        ([10, 11, 12, 13, 14, 15], 300_000.0, {"sonar_limit": 6}),
+        ([10, 11], 300_000.0, {}),  # twice is a pit
+    ],
+)
+def test_of_the_least_and_largest_readings_some_are_none(changed, value, refused, lake, write):
     depth = 40_000 + 2000 * lake[2]
-    depth[[3, 9, 20]] = 9999.0
+    depth[changed] = value
     found = read_soundings(write("lat,lon,depth_mm\n" + rows((*lake[:2], depth))))
-    assert found.refused == {"no_reading": 3} and found.z.max() < -40
-
-
-def test_the_sonars_limit_is_no_depth(lake, write):
-    depth = lake[2].copy()
-    depth[10:16] = 30.0
-    found = read_soundings(write("lat,lon,depth\n" + rows((*lake[:2], depth))))
-    assert found.refused == {"sonar_limit": 6}
-    depth[12:16] = lake[2][12:16]  # twice is a pit
-    assert not read_soundings(write("lat,lon,depth\n" + rows((*lake[:2], depth)))).refused
+    assert found.refused == refused
 
 
 def test_the_water_level_over_time(lake, write):
@@ -237,6 +205,7 @@ GAUGE = "2026-05-01 08:00,{}\n2026-05-01 09:00,{}\n2026-05-01 10:00,{}\n"
         ("time,level (ft)\n" + GAUGE.format(1, 2, 3), [0.3048, 0.6096, 0.9144]),
         ("time,level_cm\n" + GAUGE.format(100, 200, 300), [1, 2, 3]),
         ("time,quality,stage\n" + GAUGE.format("9,1", "9,2", "9,3"), [1, 2, 3]),
+        ("date,time,level\n" + GAUGE.format(1, 2, 3).replace(" ", ","), [1, 2, 3]),
         (GAUGE.format(1, -999, 3), [1, 3]),
         (GAUGE.format(980, 999, 1000), [980, 999, 1000]),
     ],
@@ -264,22 +233,19 @@ def test_readings_far_apart_are_said(write, caplog):
     assert "of 1 sounding is interpolated between readings up to 8 days apart" in caplog.text
 
 
-def test_daily_levels_hold_for_their_days(write):
+def test_daily_levels_hold_for_their_days_and_those_of_a_clock_for_every_day(write):
     levels = WaterLevels.read(write("date;level\n16.01.2025;0.762\n18.01.2025;0.782\n"))
-    day = 86_400 * 10**9
-    noon = 1736985600 * 10**9 + day // 2
-    at = levels.at(np.array([noon - day, noon - day // 3, noon, noon + day, noon + 2 * day + 1]))
+    noon = 1736985600 * 10**9 + DAY // 2
+    at = levels.at(np.array([noon - DAY, noon - DAY // 3, noon, noon + DAY, noon + 2 * DAY + 1]))
     np.testing.assert_allclose(at[1:], [0.762, 0.762, 0.772, 0.782], atol=1e-3)
     assert np.isnan(at[0])
+    clock = WaterLevels.read(write('"00:00","4.28"\n"00:10","4.38"\n"23:50","4.0"\n'))
+    np.testing.assert_allclose(
+        clock.at(np.array([300 * 10**9, 9 * DAY + 600 * 10**9])), [4.33, 4.38]
+    )
 
 
-def test_levels_of_a_clock_are_of_every_day(write):
-    levels = WaterLevels.read(write('"00:00","4.28"\n"00:10","4.38"\n"23:50","4.0"\n'))
-    at = levels.at(np.array([5 * 60 * 10**9, (86_400 * 9 + 600) * 10**9]))
-    np.testing.assert_allclose(at, [4.33, 4.38])
-
-
-def test_a_file_without_line_ends_is_refused_before_memory_is_taken(write):
+def test_what_is_no_table_is_refused_before_memory_is_taken(write):
     with pytest.raises(InputError, match="more than 65536 characters"):
         read_text(write("1,2,3," * 50_000))
     with pytest.raises(InputError, match="binary"):
@@ -305,36 +271,30 @@ def test_eastings_become_degrees_by_their_crs(write):
     assert -read_soundings(feet, ReadOptions(crs="EPSG:2229", units="ft")).z[0] < 1
 
 
-# --- Columns, units, groups, what is refused, and degrees to metres ---
+def test_metres_and_elevations_are_taken_as_they_are_and_lines_are_groups(write, monkeypatch):
+    text = "".join(f"{i},{i % 7},{-i - 1},{'bac'[i % 3]}\n" for i in range(100))
+    path = write(f"x,y,z,line\n{text}")
+    whole = read_soundings(path, ReadOptions(by="line"))
+    assert whole.xyz[9].tolist() == [9, 2, -10] and whole.projection is None and not whole.refused
+    assert whole.names == ("a", "b", "c") and whole.group[:4].tolist() == [1, 0, 2, 1]
+    monkeypatch.setattr(reader, "CHUNK", 7)  # makes no difference
+    parts = read_soundings(path, ReadOptions(by="line"))
+    for name in ("row", "xyz", "group"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
 
 
-def test_metres_and_elevations_are_taken_as_they_are(write):
-    found = read_soundings(
-        write("line,x,y,z\nb,1,2,-3\na,4,5,-6\nb,4,5,-6.5\n"), ReadOptions(by="line")
-    )
-    assert found.row.tolist() == [0, 1, 2]
-    assert found.xy.tolist() == [[1, 2], [4, 5], [4, 5]] and found.z.tolist() == [-3, -6, -6.5]
-    assert found.names == ("a", "b") and found.group.tolist() == [1, 0, 1]
-    assert found.projection is None and not found.refused
-
-
-def test_depths_are_counted_from_the_water(write):
-    path = write("x;y;Depth\n0;0;3\n1;0;2.5\n")
-    assert read_soundings(path).z.tolist() == [-3, -2.5]
+def test_depths_are_counted_from_the_water_and_corrected(write):
+    path = write("x;y;Depth\n0;0;10\n1;0;2.5\n")
+    assert read_soundings(path).z.tolist() == [-10, -2.5]
     raised = read_soundings(path, ReadOptions(water_level=190.0))
-    assert raised.z.tolist() == [187, 187.5]
-    assert raised.samples(190.0).range.tolist() == [3, 2.5]
-
-
-def test_degrees_become_metres_about_the_middle(write):
-    rows = "".join(f"{60 + 0.001 * i},{10 + 0.002 * i},{i + 1}\n" for i in range(11))
-    found = read_soundings(write(f"LAT,LON,depth\n{rows}"))
-    middle = found.projection.latitude, found.projection.longitude
-    assert middle == pytest.approx((60.005, 10.01))
-    np.testing.assert_allclose(found.xy[0], -found.xy[-1], atol=1)
-    # A minute of latitude is a nautical mile or so; of longitude, half of it at 60 degrees.
-    assert np.ptp(found.xy[:, 1]) == pytest.approx(0.6 * 1857, rel=1e-2)
-    assert np.ptp(found.xy[:, 0]) == pytest.approx(1.2 * 1855 / 2, rel=1e-2)
+    assert raised.z.tolist() == [180, 187.5] and raised.samples(190.0).range.tolist() == [10, 2.5]
+    by = ReadOptions(water_level=100.0, sound_scale=0.98)
+    assert read_soundings(path, by).z[0] == 90.2
+    assert read_soundings(write("x,y,z\n0,0,90\n"), by).z.tolist() == [90.2]
+    path = write("x;y;Depth\n0;0;10\n")
+    assert read_soundings(path, ReadOptions(draught=0.5, sound_scale=0.98)).z.tolist() == [-10.3]
+    with pytest.raises(InputError, match="--draught: applies to depths only"):
+        read_soundings(write("x,y,z\n0,0,-9\n"), ReadOptions(draught=0.5))
 
 
 def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(write):
@@ -347,9 +307,6 @@ def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(write):
     (odd,) = (xyz for xyz in parts["not_a_number"].xyz if np.isfinite(xyz[:2]).all())
     assert odd[0] == 0.0 and np.isnan(odd[2])
     assert {reason: len(part.row) for reason, part in parts.items()} == found.refused
-
-
-def test_impossible_latitudes_are_refused(write):
     found = read_soundings(write("latitude,longitude,depth\n91,0,1\n50,0,1\n50,361,1\n"))
     assert found.row.tolist() == [1] and found.refused == {"impossible_place": 2}
     assert np.isnan(found.left_out[0].xyz[:, :2]).any(1).all()
@@ -369,36 +326,12 @@ def test_refused_rows_lie_where_the_soundings_do(write):
     assert nowhere.reason == "not_a_number" and np.isnan(nowhere.xyz).all()
 
 
-def test_chunks_make_no_difference(write, monkeypatch):
-    rows = "".join(f"{i},{i % 7},{-i},{'abc'[i % 3]}\n" for i in range(100))
-    path = write(f"x,y,z,line\n{rows}")
-    whole = read_soundings(path, ReadOptions(by="line"))
-    monkeypatch.setattr(reader, "CHUNK", 7)
-    parts = read_soundings(path, ReadOptions(by="line"))
-    for name in ("row", "xy", "z", "group"):
-        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
-    assert parts.names == whole.names
-
-
 def test_columns_that_are_said_decide(write):
     header = "x,y,z,latitude,longitude,depth,H"
     path = write(f"{header}\n1,2,-3,50,10,3,4\n5,2,-3,50.00001,10.00005,3,4\n")
     found = read_soundings(path, ReadOptions(read_mapping(["latitude=latitude,depth=H"])))
     assert found.z.tolist() == [-4, -4] and found.projection is not None
     assert read_soundings(path, ReadOptions({"x": "x"})).projection is None
-
-
-@pytest.mark.parametrize("header", ["Northwards;Eastwards;It's (m)", "Lat [deg];Lon;Bottom (m)"])
-def test_an_answer_can_be_pasted_into_a_shell(write, header):
-    """It names what the command did not find, and the file becomes a map with it."""
-    rows = "".join(f"{52 + i / 1e5:.5f};{130 + i % 7 / 1e5:.5f};{3.5 + i % 5}\n" for i in range(60))
-    path = write(f"{header}\n{rows}")
-    with pytest.raises(Question) as asked:
-        read_soundings(path)
-    (words,) = asked.value.answers.values()
-    given = read_mapping(shlex.split(words.removeprefix("--columns ")))
-    assert set(given.values()) == set(header.split(";")[-len(given) :]) and "depth" in given
-    assert read_soundings(path, ReadOptions(given)).z[0] == -3.5
 
 
 @pytest.mark.parametrize(
@@ -466,16 +399,3 @@ def test_times_matter_to_those_who_ask(write):
     path = write("time,x,y,z\nnever,0,0,-1\n7,1,0,-1\n")
     assert len(read_soundings(path)) == 2
     assert read_soundings(path, ReadOptions(stop=1.0)).refused == {"no_time": 1}
-
-
-def test_the_speed_of_sound_is_applied_anew(write):
-    by = ReadOptions(water_level=100.0, sound_scale=0.98)
-    assert read_soundings(write("x,y,depth\n0,0,10\n"), by).z.tolist() == [90.2]
-    assert read_soundings(write("x,y,z\n0,0,90\n"), by).z.tolist() == [90.2]
-
-
-def test_the_sonars_depth_is_added_to_depths(write):
-    path = write("x,y,depth\n0,0,10\n")
-    assert read_soundings(path, ReadOptions(draught=0.5, sound_scale=0.98)).z.tolist() == [-10.3]
-    with pytest.raises(InputError, match="--draught: applies to depths only"):
-        read_soundings(write("x,y,z\n0,0,-9\n"), ReadOptions(draught=0.5))
