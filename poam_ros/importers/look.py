@@ -35,7 +35,7 @@ IN_FEET = 4e6
 FEW_STEPS, ONE = 8, 0.2
 #: Depths that change from feet to metres do so by that factor within this much of its logarithm, by
 #: more than another one, and at so many usual distances.
-SAME_FACTOR, DOUBLE, CLOSE = 0.08, 2.0, 5.0
+SAME_FACTOR, DOUBLE, CLOSE = 0.2, 2.0, 5.0
 #: So many times deeper than the next is no sounding; nothing below so many m counts.
 PARTED, LEAST = 5.0, 0.1
 #: Median slope above which depths may be in another unit; speed of no boat that sounds (m/s).

@@ -242,43 +242,33 @@ def test_without_a_position_no_column_is_offered_for_one(write):
     assert not asked.value.answers
 
 
-def objects(*others):
-    """A log of JSON of 60 soundings, with further lines."""
-    return [*map(sounding, range(60)), *others]
+SOUNDINGS = [
+    {"lat": LATITUDE[i], "lon": LONGITUDE[i], "depth": DEPTH[i], "by": "a\u2028b"}
+    for i in range(60)
+]
+LINES = [json.dumps(each, ensure_ascii=False) for each in SOUNDINGS]
+POINTS = [{**each, "sats": [{"id": 1}] * 8} for each in SOUNDINGS]
+TRACKS = [{"name": "a", "points": POINTS[:40]}, {"name": "b", "points": POINTS[40:]}]
 
 
-def sounding(i, **more):
-    its = {"lat": LATITUDE[i], "lon": LONGITUDE[i], "depth": DEPTH[i]}
-    return json.dumps({**its, **more}, ensure_ascii=False)
+@pytest.mark.parametrize(
+    "text",
+    ["\ufeff" + "\n".join([*LINES, '{"lat": 47.']), "\n".join([*LINES, ""]),
+     json.dumps({"device": [{"id": 1}], "tracks": TRACKS}, indent=1)],
+)  # fmt: skip
+def test_json_is_read_with_a_mark_a_torn_line_and_all_tracks(text, write):
+    assert len(read_soundings(write(text, "log.json"))) == 60
 
 
-@pytest.mark.parametrize("torn", ['{"lat": 47.', ""])
-def test_a_log_of_json_may_begin_with_a_mark_and_end_within_a_line(torn, tmp_path):
-    path = tmp_path / "log.json"
-    lines = objects(sounding(60, by="a\u2028b"), torn)
-    path.write_text("\ufeff" + "\n".join(lines), encoding="utf-8")
-    assert len(read_soundings(path)) == 61
-
-
-@pytest.mark.parametrize("wrong", ["[1, 2", '{"a": ' * 3000])
-def test_what_is_no_json_within_a_log_is_named_by_its_line(wrong, tmp_path):
-    path = tmp_path / "log.json"
-    path.write_text("\n".join(objects(wrong, *objects())))
-    with pytest.raises(InputError, match="line 61: expected a JSON object in each line"):
-        read_soundings(path)
-
-
-def test_all_tracks_of_a_document_are_read(tmp_path):
-    path = tmp_path / "log.json"
-    points = [{**json.loads(sounding(i)), "sats": [{"id": 1}] * 8} for i in range(60)]
-    tracks = [{"name": "a", "points": points[:40]}, {"name": "b", "points": points[40:]}]
-    path.write_text(json.dumps({"device": [{"id": 1}], "tracks": tracks}, indent=1))
-    assert len(read_soundings(path)) == 60
-
-
-def test_a_document_that_ends_within_is_named_by_the_place(tmp_path):
-    path = tmp_path / "log.json"
-    text = json.dumps([json.loads(sounding(i)) for i in range(60)], indent=1)
-    path.write_text(text[:-30])
-    with pytest.raises(InputError, match=r"expected JSON, a whole document or .*line 30\d column"):
-        read_soundings(path)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        *(("\n".join([*LINES, wrong, *LINES]), "line 61: expected a JSON object in each line")
+          for wrong in ("[1, 2", '{"a": ' * 3000)),
+        (json.dumps(SOUNDINGS, indent=1)[:-30],
+         r"expected JSON, a whole document or .*line 35\d column"),
+    ],
+)  # fmt: skip
+def test_what_is_no_json_is_named_by_its_place(text, said, write):
+    with pytest.raises(InputError, match=said):
+        read_soundings(write(text, "log.json"))

@@ -42,8 +42,19 @@ class Record:
         lines = [self.separator.join(cells) for cells in zip(*self.columns.values(), strict=True)]
         return "\n".join([self.separator.join(self.columns)] * self.header + lines) + "\n"
 
-    def find(self, *names: str) -> list[str]:
-        return [name for name in self.columns if name.lower().startswith(names)]
+    def rename(self, **names: str) -> None:
+        self.columns = {names.get(name, name): cells for name, cells in self.columns.items()}
+
+    def take(self, index: np.ndarray) -> None:
+        self.row = self.row[index]
+        self.columns = {n: [c[i] for i in index] for n, c in self.columns.items()}
+
+    def each(self, names, function, where=None) -> None:
+        """Change the cells of columns, or those of some rows."""
+        where = np.ones(len(self.row), bool) if where is None else where
+        for name in names:
+            cells = zip(self.columns[name], where, strict=True)
+            self.columns[name] = [function(cell) if its else cell for cell, its in cells]
 
 
 def record(rng: np.random.Generator) -> Record:
@@ -72,112 +83,74 @@ def record(rng: np.random.Generator) -> Record:
     return Record(columns, np.column_stack((latitude, longitude, depth)), t)
 
 
+def number(function):
+    """A function of numbers as one of cells; other cells stay."""
+
+    def changed(cell):
+        try:
+            return f"{function(float(cell)):.12g}"
+        except ValueError:
+            return cell
+
+    return changed
+
+
 def change(found: Record, rng: np.random.Generator) -> None:
     """One change, at random."""
-    kind = str(rng.choice([
-        "none", "separator", "comma", "no header", "unknown names", "names swapped", "blanks",
-        "zeros", "mirrored", "scaled depth", "scaled in part", "mirrored in part", "values swapped",
-        "shuffled columns", "lost rows", "torn row", "doubled rows", "rounded", "extra column",
-        "minus depth", "constant", "garbage", "late start", "degrees and minutes", "as x y",
-        "integers", "trailing separator", "no depths", "spikes",
-    ]))  # fmt: skip
-    names = list(found.columns)
-    depth = [n for n in names if n.lower().startswith(("depth", "bottom"))][:1]
+    names, rows = [*found.columns], np.arange(len(found.row))
+    depth = [name for name in names if name.lower().startswith(("depth", "bottom"))][:1]
     place = [n for n in names if n.lower().startswith(("lat", "lon", "northw", "eastw"))]
-    some = rng.random(len(found.row)) < rng.choice([0.05, 0.4])
-    columns = found.columns
-
-    def each(name, function, where=None):
-        chosen = np.ones(len(found.row), bool) if where is None else where
-        cells = zip(columns[name], chosen, strict=True)
-        columns[name] = [function(cell) if its else cell for cell, its in cells]
-
-    def number(function):
-        def changed(cell):
-            try:
-                return f"{function(float(cell)):.7g}"
-            except ValueError:
-                return cell
-
-        return changed
-
-    def rename(old, new):
-        found.columns = {new if n == old else n: c for n, c in found.columns.items()}
-
     if not depth or len(place) < 2:
         return
-    one = str(rng.choice(place))
-    if kind == "separator":
-        found.separator = str(rng.choice([";", "\t", "|"]))
-    elif kind == "comma" and found.separator == ";":
-        for name in names:
-            each(name, lambda c: c.replace(".", ","))
-    elif kind == "no header":
-        found.header = False
-    elif kind == "unknown names":
-        for old, new in zip((*place, *depth), ("northwards", "eastwards", "bottom"), strict=False):
-            if rng.random() < 0.5:
-                rename(old, new)
-    elif kind == "names swapped":
-        a, b = place
+    some, one = rng.random(len(rows)) < rng.choice([0.05, 0.4]), [str(rng.choice(place))]
+    empty, digits = str(rng.choice(["", "NA", "null", "--.--"])), int(rng.integers(0, 3))
+    pick, columns, each = (lambda *each: str(rng.choice(each))), found.columns, found.each
+    unit, integer = float(rng.choice([3.2808, 100, 1000])), float(rng.choice([1e6, 1e7]))
+    part, half = float(rng.choice([100.0, 1000.0, 0.01])), rows < len(rows) // 2
+    new = [each for each in zip((*place, *depth), ("northwards", "eastwards", "bottom"),
+                                strict=False) if rng.random() < 0.5]  # fmt: skip
+
+    def swap(a, b):
         columns[a], columns[b] = columns[b], columns[a]
-    elif kind == "values swapped":
-        a, b = rng.choice(place), depth[0]
-        columns[a], columns[b] = columns[b], columns[a]
-    elif kind == "shuffled columns":
-        found.columns = {n: columns[n] for n in rng.permutation(names).tolist()}
-    elif kind in ("blanks", "zeros"):
-        empty = {"blanks": str(rng.choice(["", "NA", "null", "--.--"])), "zeros": "0.0"}[kind]
-        for name in place:
-            each(name, lambda c: empty, some)
-    elif kind == "late start":
-        for name in place:
-            each(name, lambda c: "", np.arange(len(found.row)) < 25)
-    elif kind == "mirrored":
-        each(one, number(lambda v: -v))
-    elif kind == "mirrored in part":
-        each(one, number(lambda v: -v), some)
-    elif kind == "minus depth":
-        each(depth[0], number(lambda v: -v))
-    elif kind == "scaled depth":
-        each(depth[0], number(lambda v: v * rng.choice([3.2808, 100, 1000])))
-    elif kind == "scaled in part":
-        factor = rng.choice([100.0, 1000.0, 0.01])
-        first = np.arange(len(found.row)) < len(found.row) // 2
-        each(depth[0], number(lambda v: v * factor), first)
-    elif kind in ("lost rows", "doubled rows"):
-        index = np.arange(len(found.row))
-        index = index[~some] if kind == "lost rows" else np.repeat(index, 2)
-        for name in names:
-            columns[name] = [columns[name][i] for i in index]
-        found.row = found.row[index]
-    elif kind == "torn row":
-        columns[names[-1]][-1] = columns[names[-1]][-1][:1]
-    elif kind == "rounded":
-        each(one, number(lambda v: round(v, int(rng.integers(0, 3)))))
-    elif kind == "extra column":
-        found.columns = {"remark": [""] * len(found.row), **columns}
-    elif kind == "constant":
-        each(str(rng.choice([*place, *depth])), lambda c: "1.0")
-    elif kind == "garbage":
-        each(str(rng.choice(names)), lambda c: "?!", some)
-    elif kind == "degrees and minutes":
-        for name in place:
-            each(name, number(lambda v: np.copysign(100 * int(abs(v)) + 60 * (abs(v) % 1), v)))
-    elif kind == "as x y":
-        for old, new in zip(place, ("y", "x"), strict=True):
-            rename(old, new)
-    elif kind == "integers":
-        scale = float(rng.choice([1e6, 1e7]))
-        for name in place:
-            columns[name] = [f"{float(c) * scale:.0f}" if c.strip("-").replace(".", "").isdigit()
-                             else c for c in columns[name]]  # fmt: skip
-    elif kind == "trailing separator":
-        found.columns = {**columns, "": [""] * len(found.row)}
-    elif kind == "no depths":
-        found.columns = {n: c for n, c in columns.items() if n not in depth}
-    elif kind == "spikes":
-        each(depth[0], lambda c: "999", rng.random(len(found.row)) < 0.03)
+
+    kinds = {
+        "none": lambda: None,
+        "separator": lambda: setattr(found, "separator", pick(";", "\t", "|")),
+        "comma": lambda: found.separator == ";" and each(names, lambda c: c.replace(".", ",")),
+        "no header": lambda: setattr(found, "header", False),
+        "unknown names": lambda: found.rename(**dict(new)),
+        "names swapped": lambda: swap(*place),
+        "values swapped": lambda: swap(one[0], depth[0]),
+        "shuffled columns": lambda: setattr(
+            found, "columns", {n: columns[n] for n in rng.permutation(names).tolist()}
+        ),
+        "blanks": lambda: each(place, lambda c: empty, some),
+        "zeros": lambda: each(place, lambda c: "0.0", some),
+        "late start": lambda: each(place, lambda c: "", rows < 25),
+        "mirrored": lambda: each(one, number(lambda v: -v)),
+        "mirrored in part": lambda: each(one, number(lambda v: -v), some),
+        "minus depth": lambda: each(depth, number(lambda v: -v)),
+        "scaled depth": lambda: each(depth, number(lambda v: v * unit)),
+        "scaled in part": lambda: each(depth, number(lambda v: v * part), half),
+        "feet in part": lambda: each(depth, number(lambda v: v / 0.3048), half),
+        "lost rows": lambda: found.take(rows[~some]),
+        "doubled rows": lambda: found.take(np.repeat(rows, 2)),
+        "torn row": lambda: each(names[-1:], lambda c: c[:1], rows == rows[-1]),
+        "rounded": lambda: each(one, number(lambda v: round(v, digits))),
+        "extra column": lambda: setattr(found, "columns", {"remark": [""] * len(rows), **columns}),
+        "constant": lambda: each([pick(*place, *depth)], lambda c: "1.0"),
+        "garbage": lambda: each([pick(*names)], lambda c: "?!", some),
+        "degrees and minutes": lambda: each(
+            place, number(lambda v: np.copysign(100 * int(abs(v)) + 60 * (abs(v) % 1), v))
+        ),
+        "as x y": lambda: found.rename(**dict(zip(place, ("y", "x"), strict=True))),
+        "integers": lambda: each(place, number(lambda v: round(v * integer))),
+        "trailing separator": lambda: columns.update({"": [""] * len(rows)}),
+        "no depths": lambda: columns.pop(depth[0]),
+        "spikes": lambda: each(depth, lambda c: "999", rng.random(len(rows)) < 0.03),
+    }
+    kind = str(rng.choice([*kinds]))
+    kinds[kind]()
     found.changes.append(kind)
 
 
