@@ -208,12 +208,14 @@ class Survey:
                 "part of them may be in another unit"
             )
         # From feet to metres or back, for many soundings, while nothing else changes so much.
-        steps = np.abs(np.diff(np.log(np.maximum(np.abs(depth), LEAST))))
+        logs = np.log(np.maximum(np.abs(depth), LEAST))
+        steps, along = np.abs(np.diff(logs)), np.hypot(*np.diff(self.xy, axis=0).T)
         turns = np.flatnonzero(steps > np.log(DOUBLE))
-        along = np.hypot(*np.diff(self.xy, axis=0).T)
+        other = np.searchsorted(turns, np.arange(len(logs))) % 2 == 1
         if (
             len(turns) and np.diff(turns, prepend=-1, append=len(steps)).min() >= FEWEST
             and np.abs(steps[turns] + np.log(UNITS["ft"])).max() < SAME_FACTOR
+            and abs(np.median(logs[other]) - np.median(logs[~other])) > np.log(DOUBLE)
             and along[turns].max() <= CLOSE * np.median(along)
         ):  # fmt: skip
             yield Doubt(

@@ -173,7 +173,7 @@ def read_text(path: Path) -> Table:
         rows = found[separator]
         width = Counter(map(len, rows)).most_common(1)[0][0]
         first = _first_row(rows, width)
-        data = islice(_split(chain(head, useful), separator), first, None)
+        data: Iterator[list[str]] = islice(_split(chain(head, useful), separator), first, None)
         if separator == "," and _are_halves(rows[:first], rows[first:], width):
             join = partial(_joined, width=width)
             data, rows[first:], width = map(join, data), map(join, rows[first:]), width // 2
