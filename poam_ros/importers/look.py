@@ -213,7 +213,8 @@ class Survey:
         turns = np.flatnonzero(steps > np.log(DOUBLE))
         other = np.searchsorted(turns, np.arange(len(logs))) % 2 == 1
         if (
-            len(turns) and np.diff(turns, prepend=-1, append=len(steps)).min() >= FEWEST
+            STRAY < other.mean() < 1 - STRAY
+            and np.diff(turns, prepend=-1, append=len(steps)).min() >= FEWEST
             and np.abs(steps[turns] + np.log(UNITS["ft"])).max() < SAME_FACTOR
             and abs(np.median(logs[other]) - np.median(logs[~other])) > np.log(DOUBLE)
             and along[turns].max() <= CLOSE * np.median(along)
