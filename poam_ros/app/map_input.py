@@ -267,9 +267,9 @@ def _calibrated(
 
 def _excluded(args: argparse.Namespace, soundings: Soundings) -> Soundings:
     """The soundings without those that a person left out."""
-    from ..mapping.exclusions import exclude, with_lines
+    from ..mapping.exclusions import exclude
 
-    soundings = with_lines(soundings)  # what is left out does not renumber the others
+    soundings = soundings.with_lines()  # what is left out does not renumber the others
     if not args.exclusions:
         return soundings
     soundings = exclude(soundings, args.exclusions, args.logs)

@@ -26,7 +26,7 @@ from ..outputs.crossings import (
 from ..screening.crossings import Compared, crossing_weights, find_crossings
 from ..screening.hypotheses import MULTIPLES
 from ..screening.judge import ECHOES
-from .exclusions import days, files, with_lines
+from .exclusions import days, files
 from .soundings import LINE, Labels, SoundingMapSettings, Soundings
 
 #: The kinds of soundings left out of a line, by ``Compared.multiple``.
@@ -200,7 +200,7 @@ def parts_of(soundings: Soundings) -> dict[str, Labels]:
     columns that tell boats apart; by ``DAY``, ``file`` or the column."""
     columns = {name: part for name, part in soundings.labels.items() if name in BOATS}
     if columns:
-        most = len(with_lines(soundings).labels[LINE].names) / 2
+        most = len(soundings.with_lines().labels[LINE].names) / 2
         columns = {name: part for name, part in columns.items() if len(part.names) <= most}
     found = {DAY: days(soundings), "file": files(soundings), **columns}
     return {name: part for name, part in found.items() if len(part.names) > 1}
@@ -261,7 +261,7 @@ def cross(soundings: Soundings, settings: SoundingMapSettings) -> Crossed:
     if LINE not in soundings.labels and soundings.names and soundings.is_table:
         line = Labels(soundings.group, soundings.names)
     else:
-        line = with_lines(soundings).labels[LINE]
+        line = soundings.with_lines().labels[LINE]
     depth = settings.water_level - soundings.z if soundings.depth is None else soundings.depth
     ranges = np.where(np.isfinite(samples.range), samples.range, depth)
     found = find_crossings(soundings.xy, soundings.z, line.code, ranges, screened)

@@ -22,7 +22,7 @@ from ..core.settings import flat
 from ..outputs.folder import LEFT_OUT, read_records, unquoted, write_table
 from ..outputs.run import CONFIG, read_settings
 from ..planning.areas import inside, ring
-from .soundings import DATES, LINE, Labels, Soundings
+from .soundings import DATES, LINE, OF_TRACK, Labels, Soundings
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,6 @@ FILE, DAY, ROW, POLYGON, DEGREES = "file", "day", "row", "polygon", "polygon_deg
 KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON, DEGREES}
 #: The same as the option, and where it is written.
 OPTION = "--exclude"
-#: In ``source``: where the lines come from if there is no column of them.
-LINES_OF, TRACK = "lines_of", "track"
 #: The reason of these soundings.
 EXCLUDED = "excluded"
 #: Maximum number of known values that a message lists.
@@ -190,7 +188,7 @@ def _meet(
                 )
             corners = place.to_map(transformed(WGS84, place.system(), corners[:, ::-1]))
         return inside(corners, soundings.xy)
-    own = with_lines(soundings).labels if column == LINE else soundings.labels
+    own = soundings.with_lines().labels if column == LINE else soundings.labels
     paths = Labels(files(soundings).code, tuple(map(str, logs)))
     labels = {FILE: paths, DAY: days(soundings), **own}.get(column)
     if labels is paths:
@@ -223,16 +221,6 @@ def _whole_path(paths: Sequence[str], value: str, by: Exclusion) -> str:
             "of its path"
         )
     return found[0]
-
-
-def with_lines(soundings: Soundings) -> Soundings:
-    """The same with labels of lines: from the column ``line``, or else as found in the track."""
-    if LINE in soundings.labels:
-        return soundings
-    line = soundings.lines()
-    names = tuple(f"{i + 1}" for i in range(int(line[-1]) + 1))
-    source = {**soundings.source, LINES_OF: TRACK}
-    return replace(soundings, labels={**soundings.labels, LINE: Labels(line, names)}, source=source)
 
 
 def days(soundings: Soundings) -> Labels:
@@ -294,7 +282,7 @@ class Edits:
         self.command = shlex.join(words) if words[:2] == ["poam", "map"] else "poam map"
         self._folder, self._name = folder, log.name
         self._place = GeoReference.given(config.get("origin"), config.get("heading"))
-        self._lines_found = config.get(LINES_OF) == TRACK
+        self._lines_found = OF_TRACK.items() <= config.items()
 
     def rows(self) -> list[Exclusion]:
         """The exclusions in the file. Raises as ``read_edits``."""

@@ -39,8 +39,8 @@ DATES = int(datetime(1980, 1, 1, tzinfo=timezone.utc).timestamp()) * SECOND
 COLUMNS = (
     "file", "row", "time", "line", "x", "y", "z", "depth", "reason", "why", "who", "when",
 )  # fmt: skip
-#: Name of such a group; a column of this name has precedence.
-LINE = "line"
+#: Name of such a group; a column of this name has precedence. Without it, ``source`` says so.
+LINE, OF_TRACK = "line", {"lines_of": "track"}
 
 log = logging.getLogger(__name__)
 
@@ -308,12 +308,19 @@ class Soundings:
             )
         return kept
 
-    def lines(self) -> np.ndarray:
-        """The survey line of each sounding [N], from 0, as found in the track of each file."""
+    def with_lines(self) -> Soundings:
+        """The same with labels of lines: from the column ``line``, or else as found in the track of
+        each file."""
+        if LINE in self.labels:
+            return self
         begins = np.searchsorted(self.row, [first for _, first in self.files[1:]])
         found = [find_lines(part) for part in np.split(self.xy, begins) if len(part)]
         before = np.cumsum([0, *(int(lines[-1]) + 1 for lines in found)])
-        return np.concatenate([b + lines for b, lines in zip(before, found, strict=False)])
+        line = np.concatenate([b + lines for b, lines in zip(before, found, strict=False)])
+        labels = Labels(line, tuple(f"{i + 1}" for i in range(before[-1])))
+        return replace(
+            self, labels={**self.labels, LINE: labels}, source={**self.source, **OF_TRACK}
+        )
 
     def grouped_by_line(self) -> Soundings:
         """The soundings grouped by lines found in the track. See ``find_lines``.
@@ -321,15 +328,15 @@ class Soundings:
         Raises:
             InputError: the soundings are not a track.
         """
-        group = self.lines()
-        count = int(group[-1]) + 1
-        if not _on_lines(group):
+        line = self.with_lines().labels[LINE]
+        count = len(line.names)
+        if not _on_lines(line.code):
             raise InputError(
                 f"--by {LINE}: no survey lines found in the track: {len(self)} soundings would be "
                 f"{count} lines (name a column with --by)"
             )
-        names = tuple(f"{i + 1}" for i in range(count))
-        return replace(self, group=group, names=names, source={**self.source, "lines_found": count})
+        source = {**self.source, "lines_found": count}
+        return replace(self, group=line.code, names=line.names, source=source)
 
     def samples(self, water_level: float) -> Samples:
         """The soundings as samples, numbered by row. Ranges that are unknown are taken from the

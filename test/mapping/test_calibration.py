@@ -15,7 +15,7 @@ from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping.calibration import LEVELS, calibrate, calibrated, correct
 from poam_ros.mapping.crossed import Divisions, cross, units
-from poam_ros.mapping.exclusions import days, with_lines
+from poam_ros.mapping.exclusions import days
 from poam_ros.mapping.soundings import LINE, Labels, SoundingMapSettings, Soundings
 from poam_ros.mapping.survey_errors import Calibration, Effect, PositionError
 from poam_ros.screening.lines import Motion
@@ -279,7 +279,7 @@ def test_too_few_crossings_are_reported():
 def test_errors_planted_in_a_recorded_survey_are_found():
     """Once what the record has of its own is corrected."""
     whole = replace(read_soundings(CAPUTH, ReadOptions(times=True)), labels={})
-    whole, _ = calibrated(with_lines(whole)[np.arange(0, len(whole), 2)], SETTINGS)
+    whole, _ = calibrated(whole.with_lines()[np.arange(0, len(whole), 2)], SETTINGS)
     names = days(whole).names
     before, after = found_in(whole), found_in(planted(whole, 0.4, 0.1, 0.01, (3, 2)))
     assert holds(after.effects["latency", ""], 0.4)

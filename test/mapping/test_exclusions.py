@@ -18,7 +18,6 @@ from poam_ros.mapping.exclusions import (
     needed,
     read_edits,
     read_option,
-    with_lines,
 )
 from poam_ros.mapping.sounding_map import map_soundings
 from poam_ros.mapping.soundings import SoundingMapSettings, Soundings
@@ -45,7 +44,7 @@ def left(log: Path, *texts: str, edits: str = "") -> Soundings:
         (log.parent / "edits.csv").write_text(edits)
         exclusions += read_edits(log.parent / "edits.csv")
     options = ReadOptions(labels=needed(exclusions), times=True)
-    return exclude(with_lines(read_soundings(log, options)), exclusions, [log])
+    return exclude(read_soundings(log, options).with_lines(), exclusions, [log])
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,7 @@ def test_lines_found_in_the_track_keep_their_numbers(log):
     """What is left out does not renumber the lines that remain."""
     rows = [f"{x},{y},{-5 - x / 60}\n" for y in (0, 9, 18) for x in range(60)]
     log.write_text("x,y,z\n" + "".join(rows))
-    whole = with_lines(read_soundings(log))
+    whole = read_soundings(log).with_lines()
     names = whole.labels["line"].names
     rest = exclude(whole, [read_option(f"line={names[0]}")], [log])
     assert set(np.array(names)[rest.labels["line"].code]) == set(names[1:])
@@ -149,7 +148,7 @@ def test_rows_count_in_each_of_several_files(log):
     second = log.parent / "second.csv"
     second.write_text(TABLE.replace("2025-01", "2025-02"))
     exclusion = [read_option("row=39")]
-    both = with_lines(read_soundings([log, second]))
+    both = read_soundings([log, second]).with_lines()
     assert set(exclude(both, exclusion, [log, second]).left_out[0].row) == {39, 79}
     assert set(exclude(both, [read_option("file=second.csv")], [log, second]).row) == set(range(40))
 
@@ -168,7 +167,7 @@ def write_log(path, east=0.0, named=True):
 
 
 def mapped(out, *logs):
-    soundings = with_lines(read_soundings(list(logs)))
+    soundings = read_soundings(list(logs)).with_lines()
     workspace = soundings.workspace()
     grid = map_grid(workspace, 10.0)
     found = map_soundings(soundings, grid, workspace, SoundingMapSettings(stretches=0))
@@ -178,7 +177,7 @@ def mapped(out, *logs):
 
 def left_of_each(edits, *logs):
     """What is left out of each file: rows by its name."""
-    soundings = with_lines(read_soundings(list(logs)))
+    soundings = read_soundings(list(logs)).with_lines()
     out = np.concatenate([part.row for part in exclude(soundings, edits, logs).left_out])
     begins = [first for _, first in soundings.files] or [0]
     ends = [*begins[1:], np.inf]
@@ -233,7 +232,7 @@ def test_an_edit_of_files_of_one_name_names_the_path(tmp_path):
     rows = read_edits(tmp_path / "edits.csv")
     assert [dict(row.which)["file"] for row in rows] == [str(first), str(second)]
     assert left_of_each(rows[1:], second)["log.csv"] == list(range(80, 120))
-    soundings = with_lines(read_soundings([first, second]))
+    soundings = read_soundings([first, second]).with_lines()
     (part,) = exclude(soundings, rows[1:], [first, second]).left_out
     assert part.row.tolist() == list(range(240, 280))
     with pytest.raises(InputError, match=r"expected one file, got 'log.csv', which may be any of"):
@@ -259,7 +258,7 @@ def test_areas_of_a_survey_in_metres_are_in_metres(tmp_path):
     path = tmp_path / "metres.csv"
     path.write_text("x,y,z\n" + "".join(f"{k % 40},{8 * (k // 40)},-{5 + k % 3}\n"
                                         for k in range(160)))  # fmt: skip
-    soundings = with_lines(read_soundings(path, ReadOptions()))
+    soundings = read_soundings(path, ReadOptions()).with_lines()
     workspace = soundings.workspace()
     settings = SoundingMapSettings(stretches=0)
     found = map_soundings(soundings, map_grid(workspace, 10.0), workspace, settings)
