@@ -247,7 +247,13 @@ def test_undeclared_values_for_unknown_places_are_refused(tmp_path, value):
 
 
 def test_an_unknown_deviation_is_the_largest_known_one(tmp_path):
-    path = geotiff(tmp_path / "a.tif", coarse, bands=("elevation", "sigma"), deviation=-1.0)
+    from_west = np.repeat((0.2, 0.4, -1.0), (60, 40, 60))
+    path = geotiff(tmp_path / "a.tif", coarse, bands=("elevation", "sigma"), deviation=from_west)
+    found = read_prior(path, WORKSPACE, None)
+    west, east = (found.deviation[:, where] for where in (found.grid.x < -12, found.grid.x > 12))
+    np.testing.assert_allclose(west, 0.2, rtol=1e-6)
+    np.testing.assert_allclose(east, 0.4, rtol=1e-6)
+    path = geotiff(tmp_path / "b.tif", coarse, bands=("elevation", "sigma"), deviation=-1.0)
     assert (read_prior(path, WORKSPACE, None).deviation == 0).all()
 
 
