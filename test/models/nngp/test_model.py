@@ -85,18 +85,6 @@ def test_identical_pings_and_a_vehicle_that_stands_still():
     assert found.variance.isfinite().all()
 
 
-def test_a_restored_state_continues_bit_for_bit():
-    model = fed(ground(60, 1), ground(9, 2))
-    state = model.state()
-    model.update(ground(10, 3))
-    other = built(seed=5)
-    other.update(ground(20, 8))
-    other.restore(state)
-    other.update(ground(10, 3))
-    same(model, other)
-    assert torch.equal(model.data.X, other.data.X)
-
-
 def test_a_model_is_restored_after_a_failed_update():
     model, twin = fed(ground(60, 1)), fed(ground(60, 1))
     bad = ground(40, 2)

@@ -131,25 +131,3 @@ def test_a_ping_with_huge_noise_changes_nothing():
     found, expected = (m.predict(spot) for m in (model, twin))
     torch.testing.assert_close(found.mean, expected.mean, rtol=0, atol=1e-8)
     torch.testing.assert_close(found.variance, expected.variance, rtol=0, atol=1e-8)
-
-
-def test_noise_is_part_of_the_state(monkeypatch):
-    model = built()
-    model.update(scattered(30, 1))
-    model.update(noisy(20, 2))
-    other = built(seed=5)
-    other.restore(model.state())
-    assert torch.equal(other.data.noise, model.data.noise)
-    assert model.data.noise[:30].eq(0).all()
-    twin = built(seed=6)
-    state = model.state()
-    twin.restore(state)
-    with monkeypatch.context() as broken, pytest.raises(MemoryError):
-        broken.setattr(model._trainer, "step", lambda *_: (_ for _ in ()).throw(MemoryError))
-        model.update(noisy(7, 3))
-    model.restore(state)
-    for each in (model, other, twin):
-        each.update(noisy(9, 4))
-        each.update(scattered(9, 5))
-    same(model, other)
-    same(model, twin)
