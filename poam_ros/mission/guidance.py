@@ -245,7 +245,7 @@ class Guidance:
     def mapped(self, fault: str) -> None:
         """Take from the mapper why it maps no ping; see ``fault``."""
         self.fault = fault
-        self.mission.ready |= not self._unmapped
+        self.mission.ready = not self._unmapped
 
     @property
     def fault_text(self) -> str:

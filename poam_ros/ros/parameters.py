@@ -121,7 +121,7 @@ PLANNER: tuple[Setting, ...] = _of_vehicle(
     SEED,
     WORKSPACE,
     FRAME,
-    Setting("autostart", False, "Start with the first ping that can be mapped, without ~/start"),
+    Setting("autostart", False, "Start with the first odometry, without ~/start"),
     Setting(
         "max_samples", 5000, "End the mission at this many accepted pings since its start. 0: no "
         "limit", minimum=0, maximum=10_000_000, mutable=True,

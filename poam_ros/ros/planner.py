@@ -66,7 +66,6 @@ class PlannerNode(BaseNode):
         self.ahead_s = self.guidance.ahead_s or self.ahead_s
         self.on_exit.callback(self.guidance.close)
         self.mission, self.autopilot = self.guidance.mission, self.guidance.autopilot
-        self.mission.ready = not p.autostart  # until the mapper has a ping to map
         if self.guidance.found:
             self.get_logger().warning(self.guidance.found)
         self._goals = open_goals(self, vars(p)["goals.action"], self._on_interrupted)
@@ -237,9 +236,8 @@ class PlannerNode(BaseNode):
             self.warnings.remind("no_autopilot", f"{text} (parameter mavros; '': do not listen)")
             yield WARN, text
         unmapped = guidance.fault_text
-        if mission.state == PILOT and not mission.active:
-            why = unmapped or "no mapper yet"
-            yield WARN, f"waiting for the first ping that can be mapped: {why}"
+        if mission.state == PILOT and not (mission.active or mission.ready):
+            yield WARN, f"waiting for the first ping that can be mapped: {unmapped}"
         if unmapped and mission.active:
             self.warnings.remind("unmapped", unmapped)
             yield WARN, unmapped
