@@ -315,6 +315,16 @@ class Land:
         return crosses
 
 
+def filled(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The values [rows, columns], unknown ones replaced by the nearest known one."""
+    if known.all():
+        return values
+    from scipy.ndimage import distance_transform_edt
+
+    nearest = distance_transform_edt(~known, return_distances=False, return_indices=True)
+    return values[tuple(nearest)]
+
+
 def path_length(path: np.ndarray) -> float:
     """Length in metres of the polyline path [K, 2]."""
     return float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())

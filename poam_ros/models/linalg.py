@@ -17,9 +17,6 @@ from scipy.linalg import blas, lapack
 from torch import Tensor
 
 from ..core.errors import CholeskyError
-from .native.loader import INTEGER, POINTER, declared
-
-_attentive = declared("attentive", attentive_mirror=(None, INTEGER, POINTER))
 
 # SciPy's routines take matrices by columns. A contiguous tensor is its transpose by columns, so a
 # lower triangle is their upper one (their default), and products change sides.
@@ -171,9 +168,6 @@ def whitened(L: Tensor, A_lower: Tensor) -> Tensor:
 
 def mirrored_(A: Tensor) -> Tensor:
     """A [M, M] with its lower triangle copied to the upper one, in place."""
-    if _attentive is not None and _supported(A) and A.is_contiguous():
-        _attentive.attentive_mirror(len(A), A.data_ptr())
-        return A
     upper = A.tril(-1).mT
     return A.tril_().add_(upper)
 

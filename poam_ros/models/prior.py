@@ -19,7 +19,7 @@ import numpy as np
 from ..core.errors import InputError, requires_extra, shown
 from ..core.files import UNREADABLE, atomic_write
 from ..core.geodesy import GeoReference, transformed
-from ..core.geometry import Extent, Grid
+from ..core.geometry import Extent, Grid, filled
 from ..core.reading import open_geotiff, read_arrays, read_yaml
 from ..core.settings import flat
 
@@ -186,20 +186,10 @@ def read_prior(file: str, workspace: Extent, place: GeoReference | None) -> Prio
             f"prior: {path}: expected elevations over the workspace, got them for "
             f"{100 * known.mean():.0f} % of it"
         )
-    mean, deviation = (_filled(values, known) for values in (mean, deviation))
+    mean, deviation = (filled(values, known) for values in (mean, deviation))
     usable = np.isfinite(deviation) & (deviation >= 0)
     largest = float(deviation[usable].max()) if usable.any() else 0.0
     return PriorMap(grid, mean, np.where(usable, deviation, largest))
-
-
-def _filled(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The values [rows, columns], unknown ones replaced by the nearest known one."""
-    if known.all():
-        return values
-    from scipy.ndimage import distance_transform_edt
-
-    nearest = distance_transform_edt(~known, return_distances=False, return_indices=True)
-    return values[tuple(nearest)]
 
 
 def _of_run(

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.errors import InputError, TerrainError, needs_extra
-from ..core.geometry import Extent, Grid
+from ..core.geometry import Extent, Grid, filled
 from ..core.reading import open_geotiff, read_arrays, refuse_larger
 
 #: What suits a terrain, in m: standard deviation of a range, height above the highest place.
@@ -35,7 +35,7 @@ MAX_HGT_BYTES = 2 * HGT_SIZES[0] ** 2 + 1  # nothing larger is unpacked
 VALUE_BYTES = 16  # of memory for a value of a raster, while it becomes float64
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 FORMATS = (".hgt", ".hgt.zip", ".hgt.gz", ".tif", ".npy", ".npz", ".png", ".jpg")
-#: A raster with a larger share of voids than this is refused; fewer are filled from their border.
+#: A raster with a larger share of voids than this is refused; fewer are filled.
 MAX_VOID_SHARE = 0.2
 #: Rows and columns of the paper's terrains, and the largest of their grey values.
 PAPER_SIDE, WHITE = 360, 255
@@ -129,7 +129,7 @@ def load_terrain(
             f"terrain {source}: no such file; expected {', '.join(BUILT_IN)}, an SRTM tile such as "
             f"N17E073, or a file ({' '.join(FORMATS)})"
         )
-    elevation = filled(name, elevation)
+    elevation = without_voids(name, elevation)
     unchanged = preparation is None and elevation_range is None
     if preparation is not None:
         if TILE_NAME.fullmatch(source) or ".hgt" in path.name.lower():
@@ -271,8 +271,8 @@ def scaled(name: str, elevation: np.ndarray, to: tuple[float, float]) -> np.ndar
     return low + (elevation - lowest) * ((high - low) / (highest - lowest))
 
 
-def filled(name: str, elevation: np.ndarray) -> np.ndarray:
-    """Fill voids (NaN) from their border inwards, each by the mean of its known neighbours.
+def without_voids(name: str, elevation: np.ndarray) -> np.ndarray:
+    """Fill voids (NaN) by the nearest elevation.
 
     Raises:
         TerrainError: there are too many.
@@ -285,18 +285,7 @@ def filled(name: str, elevation: np.ndarray) -> np.ndarray:
             f"terrain {name}: expected at most {MAX_VOID_SHARE:.0%} of voids, got "
             f"{share:.0%}; give a raster with filled voids"
         )
-    padded = np.pad(np.where(void, np.nan, elevation), 1, constant_values=np.nan)
-    rows, columns = np.nonzero(np.pad(void, 1))
-    while len(rows):
-        neighbours = np.stack(
-            [padded[rows + dr, columns + dc] for dr, dc in ((0, 1), (0, -1), (1, 0), (-1, 0))]
-        )
-        known = np.isfinite(neighbours)
-        border = known.any(0)
-        total = np.where(known, neighbours, 0.0).sum(0)[border]
-        padded[rows[border], columns[border]] = total / known.sum(0)[border]
-        rows, columns = rows[~border], columns[~border]
-    return padded[1:-1, 1:-1]
+    return filled(elevation, ~void)
 
 
 def paper_grey(name: str, elevation: np.ndarray) -> np.ndarray:

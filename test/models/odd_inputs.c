@@ -275,7 +275,6 @@ static void covered(int64_t n1, int64_t n2, int odd)
     if (n1 == n2) {
         const Problem same = {plan, n1, n1, DIM, X1, X1, W1, W1, 1.5};
         attentive_forward(&same, 1, K);
-        attentive_mirror(n1, K);
     }
     if (n2 <= MAX_TILE) {
         double *padded = doubles(n2 * BASES * MAX_TILE), *grid = doubles(n1 * n2 * n2);

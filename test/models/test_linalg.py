@@ -155,3 +155,9 @@ def test_factors_and_inverses(random):
     assert torch.equal(found, found.tril())
     close(linalg.potri(L).tril(), torch.linalg.inv(L @ L.mT).tril())
     assert linalg.potrf(-(L @ L.mT)) is None
+
+
+def test_mirrored_is_the_lower_triangle_on_both_sides(random):
+    A = random(7, 7)
+    expected = A.tril() + A.tril(-1).mT
+    assert torch.equal(linalg.mirrored_(A.clone()), expected)

@@ -12,10 +12,9 @@ import torch
 from problems import make_kernel, make_online, scattered
 
 from poam_ros.core.errors import InputError
-from poam_ros.models import kernels, linalg
+from poam_ros.models import kernels
 from poam_ros.models.interface import Dataset, grid_points
 from poam_ros.models.kernels import AttentiveKernel
-from poam_ros.models.linalg import mirrored_
 from poam_ros.models.native import loader
 from poam_ros.models.registry import MODELS, NeighbourOptions
 from poam_ros.models.sparse.training import elbo_loss
@@ -33,7 +32,6 @@ def backend(request, monkeypatch):
 
 def without_library(monkeypatch):
     monkeypatch.setattr(kernels, "_library", None)
-    monkeypatch.setattr(linalg, "_attentive", None)
 
 
 def both(compute):
@@ -170,13 +168,6 @@ def test_one_step_equals_that_of_torch(num_inducing, batches):
     compiled, plain = both(predict)
     close(compiled.mean, plain.mean, 1e-8)
     close(compiled.variance, plain.variance, 1e-8)
-
-
-@pytest.mark.parametrize("size", [1, 15, 16, 17, 50])
-def test_mirrored(size, backend):
-    A = torch.randn(size, size, generator=torch.Generator().manual_seed(1)).double()
-    expected = A.tril() + A.tril(-1).mT
-    close(mirrored_(A.clone()), expected, 0)
 
 
 @needs_cuda

@@ -42,7 +42,6 @@ int main(void)
     const Problem one = {.plan = plan, .n1 = N1, .n2 = N1, .dim = 2, .X1 = X1, .X2 = X1,
                          .W1 = W1, .W2 = W1, .amplitude = 1.7};
     attentive_forward(&one, 1, K);
-    attentive_mirror(N1, K);
     show("symmetric", K, N1 * N1);
 
     fill(x, COLUMNS, -1.0, 1.0);

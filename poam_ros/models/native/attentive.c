@@ -11,7 +11,6 @@
 #define MAX_BASES 32
 #define MAX_DIM 8
 #define MAX_TILE 64 /* rows and columns of a piece of a grid */
-#define MIRROR_TILE 16
 #define UNROLL 4    /* vectors at a time: enough independent work to hide latencies */
 #define STRIP (UNROLL * LANES) /* columns at a time */
 
@@ -260,16 +259,6 @@ double attentive_backward(const Problem *q, int symmetric, const double *G, doub
 {
     return dX1 ? gradient(q, symmetric, G, dW1, dW2, dX1, dX2, 1)
                : gradient(q, symmetric, G, dW1, dW2, dX1, dX2, 0);
-}
-
-/* Copy the lower triangle of A [n, n] to the upper, tile by tile. */
-void attentive_mirror(int64_t n, double *A)
-{
-    for (int64_t i0 = 0; i0 < n; i0 += MIRROR_TILE)
-        for (int64_t j0 = 0; j0 <= i0; j0 += MIRROR_TILE)
-            for (int64_t i = i0; i < n && i < i0 + MIRROR_TILE; i++)
-                for (int64_t j = j0; j < i && j < j0 + MIRROR_TILE; j++)
-                    A[j * n + i] = A[i * n + j];
 }
 
 /* The base kernels along one axis, from one coordinate to those of a tile: E [bases][MAX_TILE]. */
