@@ -119,7 +119,7 @@ def folder_after(path: Path, resets: int, name: str) -> Path:
 
 
 #: Version of a checkpoint's layout; others are not read.
-LAYOUT = 1
+LAYOUT = 2
 CHECKPOINT = "checkpoint.npz"
 _FACTS = "facts.json"
 

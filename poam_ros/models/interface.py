@@ -16,6 +16,7 @@ from ..core.errors import InputError
 from ..core.geometry import Land
 from ..core.maps import StopCondition, UpdateReport
 from ..core.samples import Samples, grown
+from ..core.settings import flat, nested
 from .linalg import conditional_draws
 
 #: Upper bound of a target's own noise variance, in units of the targets' variance.
@@ -107,7 +108,8 @@ def grid_points(x: Tensor, y: Tensor) -> Tensor:
 class ModelState:
     """The complete state of an online model: restored, it continues as if it had never stopped.
 
-    ``tree``: nested mappings of tensors, numbers, texts and None, by name. Its tensors are never
+    ``tree``: nested mappings of tensors, numbers, texts and None, by names without dots (where a
+    name has some, as in a ``state_dict``, a restored tree is nested deeper). Its tensors are never
     modified in place: the model replaces them, or modifies copies.
     """
 
@@ -248,13 +250,10 @@ def until(steps: int, enough: StopCondition | None) -> Iterator[int]:
         yield taken
 
 
-#: Between the names of nested mappings. At the end of a name: an empty mapping.
-SEPARATOR = "/"
-
-
 @dataclass(frozen=True)
 class Packed:
-    """A packed state. ``arrays``: the tensors; ``values``: the rest; both by flat name."""
+    """A packed state. ``arrays``: the tensors; ``values``: the rest; both by flat name, without
+    empty mappings."""
 
     arrays: Mapping[str, np.ndarray]
     values: Mapping[str, Any]
@@ -262,7 +261,7 @@ class Packed:
 
 def pack(state: ModelState) -> Packed:
     """Flatten a state without copying: write the result before the model changes."""
-    leaves = dict(_leaves(state.tree, ""))
+    leaves = flat(state.tree)
     arrays = {n: v.detach().cpu().numpy() for n, v in leaves.items() if isinstance(v, Tensor)}
     return Packed(arrays, {n: v for n, v in leaves.items() if n not in arrays})
 
@@ -270,25 +269,7 @@ def pack(state: ModelState) -> Packed:
 def unpack(packed: Packed) -> ModelState:
     """The state that was packed; its tensors are copies on the CPU."""
     tensors = {name: torch.tensor(array) for name, array in packed.arrays.items()}
-    tree: dict[str, Any] = {}
-    for path, value in {**packed.values, **tensors}.items():
-        *parents, name = path.split(SEPARATOR)
-        place = tree
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        if name:
-            place[name] = value
-    return ModelState(tree)
-
-
-def _leaves(tree: Mapping[str, Any], prefix: str) -> Any:
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            if not value:
-                yield f"{prefix}{name}{SEPARATOR}", None
-            yield from _leaves(value, f"{prefix}{name}{SEPARATOR}")
-        else:
-            yield prefix + name, value
+    return ModelState(nested({**packed.values, **tensors}))
 
 
 def tanh_network(

@@ -181,9 +181,9 @@ def test_without_a_usable_checkpoint_all_steps_of_the_journal_are_repeated(kept,
         facts["schema"] += damage == "another layout"
         if damage != "flipped":
             del facts["checksum"]
-        arrays["learned/theta"][0] += damage == "flipped"
+        arrays["learned.theta"][0] += damage == "flipped"
         if damage == "another model":
-            del arrays["learned/theta"]
+            del arrays["learned.theta"]
         arrays["facts.json"] = np.array(json.dumps(facts))
         np.savez(file, **arrays)
     again = kept("crashed").work()

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ...core.maps import StopCondition, UpdateReport
+from ...core.settings import flat
 from ..interface import Dataset, DataStore, ModelState, OnlineModel, Prediction
 from ..kernels import KERNELS
 from . import inducing, training, variational
@@ -189,8 +190,8 @@ class OnlineSparseGP(OnlineModel):
     def restore(self, state: ModelState) -> None:
         """Restore the state of a model with the same method and options, bit for bit."""
         tree, model, device = state.tree, self.model, self.model.noise.device
-        model.load_state_dict(tree["parameters"])
-        put_parameters(self._optimizer, tree["optimizer"])
+        model.load_state_dict(flat(tree["parameters"]))
+        put_parameters(self._optimizer, tree.get("optimizer", {}))
         for name, generator in self._generators.items():
             generator.set_state(tree["generators"][name])
         model.condition(tree["Z"].to(device), unpacked(Posterior, tree["q"], device))

@@ -101,7 +101,7 @@ class VariationalParameters:
         )
         learned = cls(Z, m, root, learning_rate)
         if learned.optimizer is not None:
-            put_parameters(learned.optimizer, tree["optimizer"])
+            put_parameters(learned.optimizer, tree.get("optimizer", {}))
         return learned
 
 
