@@ -61,107 +61,6 @@ FRACTION = Setting("hold_out", 0.1, "Share held out", minimum=1e-6, maximum=1 - 
 SETTINGS = (*rows(SoundingMapSettings, BagSettings), *MODEL, *SCREENING, *FRONT_END)
 #: Options of a map that parameter files also have.
 LIMITS = (RESOLUTION, WORKSPACE)
-#: Shorter help than that of the parameters.
-SHORT = {
-    "method": f"Model of the map: {', '.join(MODELS)} (default: nngp).",
-    "prior": "Earlier map: GeoTIFF, or folder of a run.",
-    "screening.enabled": "Refuse false echoes (default: yes).",
-    "odom_topic": "Topic of the odometry in a recording (default: /odom).",
-    "range_topic": "Topic of the ranges (default: /sonar/range).",
-    "start": "Skip this much at the beginning (s; default: 0).",
-    "stop": "Stop after this much (s; default: 0: at the end).",
-}
-
-
-def add_arguments(parser: Parser) -> None:
-    parser.add_argument("logs", type=Path, nargs="+", metavar="LOG",
-        help="Tables of soundings (CSV, NMEA 0183, GPX, GeoJSON, GeoPackage, Shapefile), ArduPilot "
-        "logs; or one BlueOS or ROS 2 recording, or mission folder.")  # fmt: skip
-    _add_input(parser.add_argument_group("soundings"))
-    _add_map(parser.add_argument_group("map"))
-    _add_validation(parser.add_argument_group("validation"))
-    parser.takes((*SETTINGS, *LIMITS))
-
-
-def _add_input(group: Any) -> None:
-    add = group.add_argument
-    add("--reader", default="", metavar="NAME",
-        help="Reader (default: the first that knows the files).")  # fmt: skip
-    add("--columns", nargs="+", default=[], metavar="MEANING=NAME",
-        help="Columns of a table: x, y (m) or latitude, longitude; z (up) or depth; time; "
-        "altitude (default: by names or values).")  # fmt: skip
-    add("--trust-columns", dest="trusted", action="store_true",
-        help="Ask nothing: columns and values are right.")  # fmt: skip
-    add("--units", metavar="UNIT",
-        help="Unit of depths, as ft, and of x and y, as ft,ft (default: as named).")  # fmt: skip
-    add("--crs", default="", metavar="EPSG:N",
-        help="System of x and y (default: local metres).")  # fmt: skip
-    add("--near", nargs=2, type=float, metavar=("LATITUDE", "LONGITUDE"),
-        help="Leave out soundings far away from here.")  # fmt: skip
-    add("--exclude", action="append", default=[], metavar="COLUMN=VALUE",
-        help="Leave out, as line=L7 or day=2025-01-12; repeatable.")  # fmt: skip
-    add("--water-level", dest="water.level", default=argparse.SUPPRESS, type=_level,
-        metavar="FILE|M",
-        help="Water surface: level (m) or gauge file (default: 0).")  # fmt: skip
-    add("--draught", type=float, default=0.0, metavar="M",
-        help="Depth of the transducer, added (m; default: 0).")  # fmt: skip
-    add("--keel", type=float, default=0.0, metavar="M",
-        help="Depth of the keel, added to depths below it (m).")  # fmt: skip
-    (confidence,) = (row for row in FRONT_END if row.name == CONFIDENCE)
-    add_setting(group, confidence, "--min-confidence", metavar="X",
-        text="Least confidence (default: tables: 50 % or not 0).")  # fmt: skip
-    add("--calibrate", action="store_true",
-        help="Correct constant errors that crossings show.")  # fmt: skip
-    for row in (*SCREENING, *rows(BagSettings)):
-        if row.name in SHORT:
-            add_setting(group, row, text=SHORT[row.name])
-    add("--mission", type=Path, metavar="DIR",
-        help="Folder of the mission that a recording belongs to.")  # fmt: skip
-
-
-def _add_map(group: Any) -> None:
-    add = group.add_argument
-    add("--output", type=Path, metavar="DIR",
-        help="Folder of results (default: runs/map-LOG).")  # fmt: skip
-    add("--workspace", nargs=4, type=float, metavar=("XMIN", "XMAX", "YMIN", "YMAX"),
-        help="Limits of the map (m; default: around the soundings).")  # fmt: skip
-    add("--workspace-degrees", nargs=4, type=float, metavar=("SOUTH", "WEST", "NORTH", "EAST"),
-        help="The same in degrees.")  # fmt: skip
-    add("--margin", dest="map_margin", type=reader(MARGIN), metavar="M",
-        help="Around the soundings (m; default: 1 %% of the extent).")  # fmt: skip
-    add("--resolution", type=reader(RESOLUTION), metavar="M",
-        help="Cell size (m; default: map of 113 to 282 cells).")  # fmt: skip
-    add("--outline", type=Path, metavar="FILE",
-        help="Shore polygons: GeoJSON, GeoPackage, Shapefile, KML.")  # fmt: skip
-    add("--extrapolate", action=argparse.BooleanOptionalAction,
-        help="Map far from soundings (default: within an outline).")  # fmt: skip
-    for row in MODEL:
-        if row.name in SHORT:
-            add_setting(group, row, text=SHORT[row.name], metavar="NAME")
-    add("--title", default="", metavar="TEXT",
-        help="Title of report and exports (default: from DIR).")  # fmt: skip
-    add("--remarks", default="", metavar="TEXT",
-        help="Text below the title (default: none).")  # fmt: skip
-    (interval,) = (row for row in rows(ExportSettings) if row.name == "contour_interval")
-    text = "Interval (m; default: for about 12 contours)."
-    add_setting(group, interval, text=text, metavar="M")
-    add("--order", choices=tuple(ORDERS), default="1a",
-        help="S-44 order of the limits at crossings (default: 1a).")  # fmt: skip
-
-
-def _add_validation(group: Any) -> None:
-    add = group.add_argument
-    kind = group.add_mutually_exclusive_group()
-    kind.add_argument("--hold-out", type=reader(FRACTION), metavar="F",
-        help="Share of soundings to keep out and compare.")  # fmt: skip
-    kind.add_argument("--folds", type=int, metavar="K",
-        help="Keep out every sounding once, in K further maps.")  # fmt: skip
-    add("--by", metavar="COLUMN",
-        help="Keep out whole groups: `line` for survey lines.")  # fmt: skip
-    add("--workers", type=int, default=1, metavar="N",
-        help="Number of processes (default: 1; more need dask).")  # fmt: skip
-    add("--scheduler", metavar="ADDRESS",
-        help="Dask scheduler, such as tcp://10.0.0.5:8786.")  # fmt: skip
 
 
 def _level(text: str) -> Any:
@@ -172,6 +71,93 @@ def _level(text: str) -> Any:
         return float(level[0]) * UNITS[level[1]]
     row = next(row for row in rows(SoundingMapSettings) if row.name == "water.level")
     return reader(row)(text) if re.fullmatch(r"[-+.\deE]+", text) else Path(text)
+
+
+WINDOW = ("XMIN", "XMAX", "YMIN", "YMAX")
+#: The options by their groups in the help: option (or setting), value, help, and how it is parsed.
+OPTIONS: dict[str, tuple[tuple[str, Any, str, dict[str, Any]], ...]] = {
+    "soundings": (
+        ("--reader", "NAME", "Reader (default: the first that knows the files).", {"default": ""}),
+        ("--columns", "MEANING=NAME", "Columns of a table: x, y (m) or latitude, longitude; z (up) "
+         "or depth; time; altitude (default: by names or values).", {"nargs": "+", "default": []}),
+        ("--trust-columns", "", "Ask nothing: columns and values are right.",
+         {"dest": "trusted", "action": "store_true"}),
+        ("--units", "UNIT", "Unit of depths, as ft, and of x and y, as ft,ft (default: as named).",
+         {}),
+        ("--crs", "EPSG:N", "System of x and y (default: local metres).", {"default": ""}),
+        ("--near", ("LATITUDE", "LONGITUDE"), "Leave out soundings far away from here.",
+         {"nargs": 2, "type": float}),
+        ("--exclude", "COLUMN=VALUE", "Leave out, as line=L7 or day=2025-01-12; repeatable.",
+         {"action": "append", "default": []}),
+        ("--water-level", "FILE|M", "Water surface: level (m) or gauge file (default: 0).",
+         {"dest": "water.level", "default": argparse.SUPPRESS, "type": _level}),
+        ("--draught", "M", "Depth of the transducer, added (m; default: 0).",
+         {"type": float, "default": 0.0}),
+        ("--keel", "M", "Depth of the keel, added to depths below it (m).",
+         {"type": float, "default": 0.0}),
+        (CONFIDENCE, "X", "Least confidence (default: tables: 50 % or not 0).",
+         {"option": "--min-confidence"}),
+        ("--calibrate", "", "Correct constant errors that crossings show.",
+         {"action": "store_true"}),
+        ("screening.enabled", "", "Refuse false echoes (default: yes).", {}),
+        ("odom_topic", "", "Topic of the odometry in a recording (default: /odom).", {}),
+        ("range_topic", "", "Topic of the ranges (default: /sonar/range).", {}),
+        ("start", "", "Skip this much at the beginning (s; default: 0).", {}),
+        ("stop", "", "Stop after this much (s; default: 0: at the end).", {}),
+        ("--mission", "DIR", "Folder of the mission that a recording belongs to.", {"type": Path}),
+    ),
+    "map": (
+        ("--output", "DIR", "Folder of results (default: runs/map-LOG).", {"type": Path}),
+        ("--workspace", WINDOW, "Limits of the map (m; default: around the soundings).",
+         {"nargs": 4, "type": float}),
+        ("--workspace-degrees", ("SOUTH", "WEST", "NORTH", "EAST"), "The same in degrees.",
+         {"nargs": 4, "type": float}),
+        ("--margin", "M", "Around the soundings (m; default: 1 % of the extent).",
+         {"dest": "map_margin", "type": reader(MARGIN)}),
+        ("--resolution", "M", "Cell size (m; default: map of 113 to 282 cells).",
+         {"type": reader(RESOLUTION)}),
+        ("--outline", "FILE", "Shore polygons: GeoJSON, GeoPackage, Shapefile, KML.",
+         {"type": Path}),
+        ("--extrapolate", "", "Map far from soundings (default: within an outline).",
+         {"action": argparse.BooleanOptionalAction}),
+        ("method", "NAME", f"Model of the map: {', '.join(MODELS)} (default: nngp).", {}),
+        ("prior", "NAME", "Earlier map: GeoTIFF, or folder of a run.", {}),
+        ("--title", "TEXT", "Title of report and exports (default: from DIR).", {"default": ""}),
+        ("--remarks", "TEXT", "Text below the title (default: none).", {"default": ""}),
+        ("contour_interval", "M", "Interval (m; default: for about 12 contours).", {}),
+        ("--order", "", "S-44 order of the limits at crossings (default: 1a).",
+         {"choices": tuple(ORDERS), "default": "1a"}),
+    ),
+    "validation": (
+        ("--hold-out", "F", "Share of soundings to keep out and compare.",
+         {"type": reader(FRACTION)}),
+        ("--folds", "K", "Keep out every sounding once, in K further maps.", {"type": int}),
+        ("--by", "COLUMN", "Keep out whole groups: `line` for survey lines.", {}),
+        ("--workers", "N", "Number of processes (default: 1; more need dask).",
+         {"type": int, "default": 1}),
+        ("--scheduler", "ADDRESS", "Dask scheduler, such as tcp://10.0.0.5:8786.", {}),
+    ),
+}  # fmt: skip
+#: Options that exclude each other.
+EITHER = ("--hold-out", "--folds")
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("logs", type=Path, nargs="+", metavar="LOG",
+        help="Tables of soundings (CSV, NMEA 0183, GPX, GeoJSON, GeoPackage, Shapefile), ArduPilot "
+        "logs; or one BlueOS or ROS 2 recording, or mission folder.")  # fmt: skip
+    settings = {row.name: row for row in (*SETTINGS, *rows(ExportSettings))}
+    for title, options in OPTIONS.items():
+        group = parser.add_argument_group(title)
+        either = group.add_mutually_exclusive_group()
+        for name, metavar, text, how in options:
+            if name in settings:
+                add_setting(group, settings[name], text=text, metavar=metavar, **how)
+                continue
+            value = {"metavar": metavar} if metavar else {}
+            adds = either if name in EITHER else group
+            adds.add_argument(name, help=text.replace("%", "%%"), **value, **how)
+    parser.takes((*SETTINGS, *LIMITS))
 
 
 def run(args: argparse.Namespace) -> int:
