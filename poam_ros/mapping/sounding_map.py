@@ -19,6 +19,7 @@ from ..core.geometry import Extent, Grid, map_grid
 from ..core.maps import ElevationMap
 from ..core.samples import Samples
 from ..core.settings import nested, values_of
+from ..core.workers import by_workers
 from ..frontend.batching import WaypointBatches
 from ..frontend.events import BatchLearned, LoopEvent, Problem
 from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN, Ledger
@@ -48,7 +49,7 @@ from ..screening import ScreeningSettings
 from ..screening.judge import PingBlocks, ShiftWatch
 from .calibration import KEY, LEVELS, known_errors
 from .crossed import DAY, Crossed, cross, units
-from .drawing import OnProgress, by_workers, draw, joint_draws, predict, with_level_errors
+from .drawing import OnProgress, draw, joint_draws, predict, with_level_errors
 from .exclusions import FILE, ROW, files, own_rows
 from .outline import Outline, shore_prior, surveyed
 from .soundings import (

@@ -28,7 +28,7 @@ from .. import __version__
 from ..core.errors import InputError, PoamError
 from ..core.files import atomic_write, lock, rename_folder
 from ..core.process import configure_process
-from ..mapping.drawing import cluster
+from ..core.workers import cluster
 from ..outputs.folder import RUN_COLUMNS, make_folder, read_records, write_config, write_table
 from ..simulation.lockstep import LockstepMission, run_mission
 from ..simulation.terrain import Terrain

@@ -10,10 +10,11 @@ from soundings import ground, write_survey
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, map_grid
+from poam_ros.core.workers import cluster
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping import drawing
-from poam_ros.mapping.drawing import cluster, draw, joint_draws, predict
+from poam_ros.mapping.drawing import draw, joint_draws, predict
 from poam_ros.mapping.sounding_map import (
     cell_size,
     cross_validate,

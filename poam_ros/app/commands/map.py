@@ -210,7 +210,7 @@ def _client(args: argparse.Namespace, survey: MappingJob) -> Iterator[Any]:
     if args.workers == 1 and args.scheduler is None:
         yield None
         return
-    from ...mapping.drawing import cluster
+    from ...core.workers import cluster
 
     threads = survey.settings.model.threads
     with cluster(args.workers, threads, args.workers, args.scheduler) as client:
