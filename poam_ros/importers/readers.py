@@ -138,13 +138,11 @@ def find_reader(path: Path, name: str = "") -> str:
     Raises:
         InputError: there is no such file or reader, or none recognises it.
     """
+    others = f" (installed: {', '.join(READERS.others)})" if READERS.others else ""
+    if name and name not in READERS:
+        every = ", ".join(READERS)
+        raise InputError(f"--reader: expected one of {every}, or module:name{others}, got '{name}'")
     if name:
-        if name not in READERS:
-            others = f" (installed: {', '.join(READERS.others)})" if READERS.others else ""
-            raise InputError(
-                f"--reader: expected one of {', '.join(READERS)}, or module:name{others}, got "
-                f"'{name}'"
-            )
         return name
     try:
         head = b""
@@ -166,10 +164,9 @@ def find_reader(path: Path, name: str = "") -> str:
         if path.suffix.lower() in endings:
             raise InputError(f"{path}: cannot be read, as it is {what}")
     kinds = "; ".join(f"{own}: {READERS[own].kind}" for own in READERS)
-    others = f"; installed: {', '.join(READERS.others)}" if READERS.others else ""
     raise InputError(
-        f"{path}: no reader recognises this file ({kinds}{others}). To choose one, also from "
-        "another package: --reader NAME, or --reader module:name"
+        f"{path}: no reader recognises this file ({kinds}). To choose one, also from another "
+        f"package: --reader NAME, or --reader module:name{others}"
     )
 
 

@@ -194,7 +194,8 @@ class SimulatedBoat:
         for kind, period in self._periods.items():
             if now >= self._next[kind] - 1e-6:
                 self._next[kind] += period * max(1, math.ceil((now - self._next[kind]) / period))
-                self._report(kind, step)
+                if fields := self._fields(kind, step):
+                    self._send(kind.lower(), *fields)
 
     def _follow_mode(self) -> None:
         """Stop at a change of mode, or when disarmed."""
@@ -269,37 +270,36 @@ class SimulatedBoat:
             with contextlib.suppress(OSError):  # nobody listens yet
                 self._socket.sendto(data, self._address)
 
-    def _report(self, kind: str, step: Any) -> None:
-        """Send a message of a kind of ``PERIODS``; ``step``: of the simulation."""
+    def _fields(self, kind: str, step: Any) -> tuple[Any, ...]:
+        """Of a message of a kind of ``PERIODS``, empty while there is none; ``step``: of the
+        simulation."""
         here, ms = self.position + self.ekf_offset, self._ms
         place, yaw = _integers(self.frame.to_degrees(here)), step.pose.yaw
-        fields: tuple[Any, ...] | None = None
         if kind == "HEARTBEAT":
             flags = CUSTOM_MODE | (ARMED if self.armed else 0)
             state = CRITICAL if self.failsafe else ACTIVE
-            fields = ROVER, ARDUPILOT, flags, MODES[self.mode], state
-        elif kind == "ATTITUDE":
+            return ROVER, ARDUPILOT, flags, MODES[self.mode], state
+        if kind == "ATTITUDE":
             north = math.remainder(math.pi / 2 - yaw, 2 * math.pi)
-            fields = ms, 0.0, 0.0, north, 0.0, 0.0, -step.turn_rate
-        elif kind == "GLOBAL_POSITION_INT":
+            return ms, 0.0, 0.0, north, 0.0, 0.0, -step.turn_rate
+        if kind == "GLOBAL_POSITION_INT":
             speeds = (round(100 * step.speed * part) for part in (math.sin(yaw), math.cos(yaw)))
             heading = round(math.degrees(math.pi / 2 - yaw) * 100) % 36000
             # Heights in mm; the one above home wanders.
-            fields = ms, *place, 406_000, 150, *speeds, 0, heading
-        elif kind == "GPS_RAW_INT":
-            fields = (ms * 1000, 3, *place, 406_000, 80, 120, 100, 0, 14, 406_000, 600, 900, 100, 0)
-        elif kind == "EKF_STATUS_REPORT":
-            fields = self.ekf_flags, 0.1, 0.1, 0.1, 0.1, 0.0
-        elif kind == "GPS_GLOBAL_ORIGIN":
-            fields = *_integers(self._origin), 406_000
-        elif self._target is not None:  # POSITION_TARGET_GLOBAL_INT
-            away = math.dist(here, self.frame.metres(*self._target))
-            if self._stop is None and away < self._parameters["WP_RADIUS"]:
-                ahead = STOPPING_DISTANCE * np.array([math.cos(yaw), math.sin(yaw)])
-                self._stop = self.frame.to_degrees(here + ahead)
-            fields = ms, 6, 0xDF8, *_integers(self._stop or self._target), *(0.0,) * 9
-        if fields is not None:
-            self._send(kind.lower(), *fields)
+            return ms, *place, 406_000, 150, *speeds, 0, heading
+        if kind == "GPS_RAW_INT":
+            return (ms * 1000, 3, *place, 406_000, 80, 120, 100, 0, 14, 406_000, 600, 900, 100, 0)
+        if kind == "EKF_STATUS_REPORT":
+            return self.ekf_flags, 0.1, 0.1, 0.1, 0.1, 0.0
+        if kind == "GPS_GLOBAL_ORIGIN":
+            return *_integers(self._origin), 406_000
+        if self._target is None:
+            return ()
+        away = math.dist(here, self.frame.metres(*self._target))  # POSITION_TARGET_GLOBAL_INT
+        if self._stop is None and away < self._parameters["WP_RADIUS"]:
+            ahead = STOPPING_DISTANCE * np.array([math.cos(yaw), math.sin(yaw)])
+            self._stop = self.frame.to_degrees(here + ahead)
+        return ms, 6, 0xDF8, *_integers(self._stop or self._target), *(0.0,) * 9
 
     def _send_range(self, distance: float) -> None:
         limit = self._parameters["RNGFND1_MAX_CM"]

@@ -239,13 +239,12 @@ class Telemetry:
         """Why a message's range is not used; empty: it is."""
         if getattr(message, "orientation", DOWN) != DOWN:
             return "not_downward"
-        if self._is_other_sonar(kind, message, arrived_ns):
+        since, better = arrived_ns - RANGE_TIMEOUT * SECOND, RANGES[: RANGES.index(kind)]
+        same = next((each for each in better if self._heard.get(each, -math.inf) > since), "")
+        if not same and self._is_other_sonar(kind, message, arrived_ns):
             return self._contradiction or f"of another sonar of {kind}"
         self._heard[kind] = arrived_ns
-        for better in RANGES[: RANGES.index(kind)]:
-            if arrived_ns - self._heard.get(better, -math.inf) < RANGE_TIMEOUT * SECOND:
-                return f"the same as {better}"
-        return ""
+        return same and f"the same as {same}"
 
     def _is_other_sonar(self, kind: str, message: Any, arrived_ns: int) -> bool:
         """Whether a message is of another sonar than the first that has readings, or than the one

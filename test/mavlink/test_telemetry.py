@@ -257,12 +257,16 @@ def test_a_reboot_is_counted_and_a_counter_overflow_is_not():
 def ranges(telemetry, second, count=30):
     """Metres of the pings of two sonars: the first's depth is 5 + k / 100, of the second
     ``second``."""
-    pings = []
-    for k in range(count):
-        for number, depth in ((0, 5 + k / 100), (1, second(k))):
-            one = message("DISTANCE_SENSOR", 1000 * k, id=number, current_distance=100 * depth)
-            pings += [each.range for each in hear(telemetry, one)]
-    return pings
+    return [
+        each for k in range(count) for each in ranges_at(telemetry, k, (5 + k / 100, second(k)))
+    ]
+
+
+def ranges_at(telemetry, k, depths):
+    """The same of a second ``k``."""
+    heard = (message("DISTANCE_SENSOR", 1000 * k, id=number, current_distance=100 * depth)
+             for number, depth in enumerate(depths))  # fmt: skip
+    return [ping.range for ping in hear(telemetry, *heard)]
 
 
 def test_of_two_sonars_that_agree_the_first_is_taken(telemetry):
@@ -282,3 +286,14 @@ def test_of_two_sonars_that_differ_none_is_taken_until_one_is_named(telemetry):
     silent = Telemetry()  # a lidar without an echo says nothing
     silent.frame = telemetry.frame
     assert len(ranges(silent, lambda k: 0.0)) == 30
+
+
+def test_sonars_of_a_worse_kind_that_differ_do_not_matter(telemetry):
+    """Of a lidar DISTANCE_SENSOR tells as well, WATER_DEPTH does not."""
+    hear(telemetry, message("ATTITUDE", 29_900))
+    for k in range(30):
+        (ping,) = hear(telemetry, message("WATER_DEPTH", 1000 * k, distance=5 + k / 100))
+        assert ping.range == 5 + k / 100
+        assert not ranges_at(telemetry, k, (5 + k / 100, 1.1))
+    hear(telemetry, message("ATTITUDE", 29_900), message("GLOBAL_POSITION_INT", 29_900))
+    assert not telemetry.fault and telemetry.left_out == {"the same as WATER_DEPTH": 60}
