@@ -12,6 +12,7 @@ from shapely.errors import ShapelyError
 
 from .errors import InputError, requires_extra
 from .files import UNREADABLE
+from .geodesy import WGS84
 from .reading import refuse_large_dataset
 
 #: A polygon: its border, then its holes, each corners [K, 2].
@@ -58,15 +59,16 @@ def read_layer(path: Path, what: str, column: str = "") -> VectorLayer:
     try:
         refuse_large_dataset(path)
         layers = list_layers(path)[:, 0] if path.suffix.lower() == ".kml" else (None,)
-        features: list[tuple[Any, Any]] = []
+        features, crs = list[tuple[Any, Any]](), WGS84  # KML may have no layer
         for name in layers:
             columns = [column] if column else []
             meta, _, binary, fields = raw.read(path, layer=name, columns=columns, force_2d=True)
+            crs = meta["crs"]
             named = fields[0] if len(fields) else [""] * len(binary)
             features += zip(named, shapely.from_wkb(binary), strict=True)
     except errors as error:
         raise InputError(f"{path}: expected polygons ({shown_error(error)})") from None
-    return _layer(iter(features), meta["crs"])
+    return _layer(iter(features), crs)
 
 
 def geojson_layer(tree: Any, column: str = "") -> VectorLayer:

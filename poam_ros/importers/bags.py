@@ -160,6 +160,8 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
             continue
         try:
             event = decoder.event(raw)
+        except InputError:  # a package is missing
+            raise
         except Exception:  # bytes of something else
             refused["unreadable_message"] += 1
             continue
@@ -276,7 +278,8 @@ class _Decoder:
             self._frame_id = self._frame_id or state.frame_id
             return state if state.frame_id == self._frame_id else OdometryRefused("frame")
         place = message.latitude, message.longitude
-        if message.status.status < 0 or not all(map(math.isfinite, place)) or not any(place):
+        known = any(place) and abs(place[0]) < 89.9 and abs(place[1]) <= 180  # as of GeoReference
+        if message.status.status < 0 or not known:
             return OdometryRefused("no_fix")
         self.frame = self.frame or GeoReference(*place)
         return VehicleState(stamp_to_ns(message.header.stamp), (*self.frame.metres(*place), 0.0))

@@ -149,7 +149,8 @@ class Column:
             return "time"
         if cells and sum(map(is_date, cells)) > MOST * len(cells):
             return "date and time" if ":" in cells[0] else "date"
-        goes_on = len(finite) > MOST * len(self.values) and (np.diff(finite) >= 0).mean() > MOST
+        goes_on = len(finite) > max(1, MOST * len(self.values))
+        goes_on = goes_on and (np.diff(finite) >= 0).mean() > MOST
         since = goes_on and (finite.min() > UNIX_TIME or Times(cells).packed)
         return "time" if since else ""
 

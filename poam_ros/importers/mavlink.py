@@ -410,9 +410,9 @@ def _json(path: Path, refused: Counter[str]) -> Iterator[Written]:
 def _pymavlink(path: Path, refused: Counter[str]) -> Iterator[Written]:
     """Of a .tlog, of a .bin, or of its text."""
     os.environ.setdefault("PYMAVLINK_FAST_INDEX", "0")  # else C code prints
-    with library() as mavutil, path.open("rb") as file:
+    with requires_extra(f"{path}: logs of ArduPilot", "pymavlink", "mavlink"):
         from pymavlink import DFReader
-
+    with library() as mavutil, path.open("rb") as file:
         head, reader = file.read(20_000), mavutil.mavlogfile
     if own := is_dataflash(path, head):
         refuse_larger(f"{path}: the list of its messages", path.stat().st_size, LIST_FACTOR)
@@ -437,8 +437,8 @@ def _pymavlink(path: Path, refused: Counter[str]) -> Iterator[Written]:
 
 def _as_mavlink(own: str, of: Fields, since_s: float) -> Iterator[Fields]:
     """The fields of MAVLink of a message of ArduPilot's own log, at a time since its first one."""
-    if of.get("I") or of.get("C"):
-        return  # not of the first receiver, or not of the first filter
+    if of.get("I") or of.get("C") or (own == "ORGN" and of.get("Type")):
+        return  # not of the first receiver, or not of the first filter, or home
     kind, fields = OWN[own]
     every = [of]
     if "Dist1" in of:  # before 2019: two sonars in a message

@@ -98,6 +98,7 @@ class Drive:
         self._shown: tuple[str, str] | None = None
         self._ticked_s = -math.inf
         self._boots, self.disk_problem, self._advised = 0, "", False
+        GeoReference(0.0, 0.0).metres(0.0, 0.0)  # raises an error without pyproj, not on the water
         self._frame = recorded_frame(values["mission_dir"])
         if given := GeoReference.given(values["origin"], values["heading"]):
             self._frame = self._frame or given

@@ -252,7 +252,8 @@ class Guidance:
         """Why no ping is mapped, as text, and what to do; empty: pings are, or nobody says."""
         if self.fault == NO_PING:
             return "no ping has come to the mapper in the last 10 s: check the sonar and its topic"
-        return f"every ping is refused as {self.fault}: {ADVICE[self.fault]}" if self.fault else ""
+        advice = ADVICE.get(self.fault or "") or "see the mapper's diagnostics"
+        return f"every ping is refused as {self.fault}: {advice}" if self.fault else ""
 
     @property
     def _unmapped(self) -> str:

@@ -222,12 +222,14 @@ class PlannerNode(BaseNode):
 
     def _checks(self) -> Iterator[tuple[bytes, str]]:
         """What is wrong, the worst first, and at last what the mission does."""
-        mission, guidance, now_s = self.mission, self.guidance, time.monotonic()
+        mission, guidance, now_s, silent = self.mission, self.guidance, time.monotonic(), ""
         if now_s - self._odometry_time > ODOMETRY_TIMEOUT_S:
             clock = " and /clock (use_sim_time)" if self.now_ns == 0 else ""
             text = f"no odometry: waiting for {self.resolve_topic_name('odom')}{clock}"
             self.warnings.remind("no_odometry", text)
-            yield OK if mission.state == DONE else WARN, text
+            silent = text
+            if mission.state != DONE:
+                yield WARN, text
         if fault := guidance.target.fault:
             see = "see water.level and docs/good-enough.md"
             yield WARN, f"the target cannot be met: {fault}; {see}"
@@ -243,7 +245,7 @@ class PlannerNode(BaseNode):
             yield WARN, unmapped
         if guidance.failing:
             yield WARN, guidance.failing
-        yield OK, "waiting for the first map" if mission.needs_goal else mission.state
+        yield OK, silent or ("waiting for the first map" if mission.needs_goal else mission.state)
 
     def _publish_changes(self) -> bool:
         """Publish state, reason, plan and goal where new; the place to hold station once.

@@ -2,6 +2,7 @@
 
 import shlex
 import sqlite3
+import sys
 from contextlib import closing
 
 import numpy as np
@@ -15,6 +16,7 @@ from recorded import recorded
 from ros_bag import place, write_bag, write_events, write_plain_bag
 from soundings import ground
 
+from poam_ros.core import geodesy
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import InputError, Question
 from poam_ros.core.settings import values_of
@@ -145,6 +147,14 @@ def test_positions_and_ranges_of_other_types(kind, tmp_path):
     z = 0.0 if kind == "NavSatFix" else -1.0
     np.testing.assert_allclose(found.z, z - depth, atol=1e-6)
     assert len(found) >= 120 and ("origin" in found.source) == (kind == "NavSatFix")
+
+
+def test_positions_of_a_receiver_need_pyproj(tmp_path, monkeypatch):
+    folder = write_plain_bag(tmp_path / "dive", "NavSatFix")
+    geodesy._transformer.cache_clear()
+    monkeypatch.setitem(sys.modules, "pyproj", None)
+    with pytest.raises(InputError, match="needs pyproj"):
+        read(folder, odom_topic="/where", range_topic="/sonar/depth")
 
 
 def test_what_is_no_recording_is_said(tmp_path):

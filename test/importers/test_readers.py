@@ -130,6 +130,7 @@ def test_positions_may_count_from_the_origin_of_the_ekf(tmp_path, ending):
             "FMT, 135, 80, XKF1, QBff, TimeUS,C,PN,PE",
             "FMT, 131, 30, RFND, QBCBB, TimeUS,Instance,Dist,Stat,Orient",
             f"ORGN, 0, 0, {LATITUDE[0]:.7f}, {LONGITUDE[0]:.7f}, 12.0",
+            f"ORGN, 0, 1, {LATITUDE[0] + 0.01:.7f}, {LONGITUDE[0]:.7f}, 12.0",  # home
         ]
         for i, (east, north) in enumerate(east_north):
             lines += [f"XKF1, {1000000 * i}, 0, {north:.3f}, {east:.3f}",
@@ -140,6 +141,7 @@ def test_positions_may_count_from_the_origin_of_the_ekf(tmp_path, ending):
     assert len(found) == COUNT, found.refused
     np.testing.assert_allclose(found.z, whole.z, atol=0.011)
     np.testing.assert_allclose(np.diff(found.xy, axis=0), np.diff(whole.xy, axis=0), atol=0.05)
+    np.testing.assert_allclose(found.projection.latitude, whole.projection.latitude, atol=1e-5)
 
 
 def gpx(path):

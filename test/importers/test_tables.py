@@ -9,6 +9,7 @@ from poam_ros.core.errors import InputError, Question
 from poam_ros.core.geometry import Extent
 from poam_ros.importers import columns as reader
 from poam_ros.importers.cells import Times, angle
+from poam_ros.importers.columns import Table
 from poam_ros.importers.levels import WaterLevels
 from poam_ros.importers.options import read_mapping
 from poam_ros.importers.raw import ReadOptions
@@ -399,3 +400,8 @@ def test_times_matter_to_those_who_ask(write):
     path = write("time,x,y,z\nnever,0,0,-1\n7,1,0,-1\n")
     assert len(read_soundings(path)) == 2
     assert read_soundings(path, ReadOptions(stop=1.0)).refused == {"no_time": 1}
+
+
+def test_a_single_sounding_is_judged_without_warnings(recwarn):
+    assert not Table.of(("lat", "lon", "depth"), [("55.1", "10.4", "6.0")], "").times
+    assert not recwarn.list

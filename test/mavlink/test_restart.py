@@ -1,13 +1,16 @@
 """A mission folder that is continued: the same frame, every ping, paused until a person resumes."""
 
+import sys
 import time
 
 import pytest
 
 from poam_ros.app.commands.drive import progress
+from poam_ros.core import geodesy
 from poam_ros.core.errors import InputError
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.journal.folder import read_mission
+from poam_ros.mavlink.drive import Drive
 
 
 def stored(voyage):
@@ -87,6 +90,16 @@ def test_a_folder_of_a_mission_without_degrees_is_refused(voyage, tmp_path, surv
     MissionFolder(tmp_path, {"method": "nngp", "workspace": [0, 1, 0, 1]}, {"seed": 0}).close()
     with pytest.raises(InputError, match="without an origin in degrees"):
         voyage({"mission_dir": str(tmp_path)})
+
+
+def test_without_pyproj_no_mission_is_opened(voyage, monkeypatch):
+    """It is said before the boat drives, not at its first position."""
+    sailed = voyage()
+    geodesy._transformer.cache_clear()
+    monkeypatch.setitem(sys.modules, "pyproj", None)
+    with pytest.raises(InputError, match="pyproj"):
+        Drive(sailed.values, sailed.drive.link, sailed.said.append, False)
+    monkeypatch.undo()
 
 
 def test_at_its_end_the_boat_holds_station(voyage):

@@ -71,6 +71,13 @@ def test_no_mission_begins_while_no_ping_can_be_mapped(fault, deep, starts):
     assert guidance.mission.ready == (starts and fault is not None)
 
 
+def test_a_reason_that_only_another_version_of_the_mapper_knows_is_named():
+    guidance = Guidance(VALUES, lambda *_: None)
+    guidance.mapped("of_tomorrow")
+    assert not guidance.mission.ready
+    assert guidance.fault_text.startswith("every ping is refused as of_tomorrow: see the mapper")
+
+
 def sunk(drawn=None, **values):
     """A guidance at (1, 1) at z = -2 whose goal is (15, 1); ``at(z)`` moves the vehicle there."""
     given = {**VALUES, "goals.metres": "15 1", "watchdog.max_jump": 0.0, **values}

@@ -403,6 +403,7 @@ CIRCLE = (
 )
 
 
+KML_2 = "http://www.opengis.net/kml/2.2"
 KML = "<kml><Document><Placemark>{}</Placemark></Document></kml>"
 #: Entities that grow to a thousand million characters.
 LAUGHS = "<!ENTITY a0 'ha'>" + "".join(f"<!ENTITY a{n + 1} '{f'&a{n};' * 10}'>" for n in range(9))
@@ -417,6 +418,7 @@ LAUGHS = "<!ENTITY a0 'ha'>" + "".join(f"<!ENTITY a{n + 1} '{f'&a{n};' * 10}'>" 
         ("a.plan", CIRCLE.replace("47", "NaN"), "expected a QGroundControl plan with polygons"),
         ("a.kml", "<kml>", "cannot read .*a.kml: expected polygons"),
         ("a.kml", "<kml/>", "cannot read .*a.kml: expected"),
+        ("a.kml", f'<kml xmlns="{KML_2}"><Document></Document></kml>', "got none"),
         ("a.kml", f"<!DOCTYPE k [{LAUGHS}]><kml>&a9;</kml>", "cannot read .*a.kml: expected"),
         ("a.kml", KML.format("<Point><coordinates>1,2</coordinates></Point>"), "got none"),
     ],

@@ -504,6 +504,17 @@ def test_the_mission_ends_once_target_and_gaps_are_met(ring, eventually):
     assert planner.mission.goal is None
 
 
+def test_a_vehicle_that_is_silent_after_the_mission_hides_no_other_fault(ros, monkeypatch):
+    monkeypatch.setattr("poam_ros.ros.planner.ODOMETRY_TIMEOUT_S", -1.0)
+    planner = ros(PlannerNode)
+    silent = next(planner._checks())
+    assert silent[0] == DiagnosticStatus.WARN and silent[1].startswith("no odometry")
+    monkeypatch.setattr(type(planner.mission), "state", "done")
+    assert next(planner._checks()) == (DiagnosticStatus.OK, silent[1])
+    monkeypatch.setattr(type(planner.guidance), "failing", "the disk is full")
+    assert next(planner._checks()) == (DiagnosticStatus.WARN, "the disk is full")
+
+
 @pytest.mark.parametrize("simulated", [True, False])
 def test_the_warning_names_the_missing_topics(simulated, ros, eventually, monkeypatch, capfd):
     """Without odometry, and without a clock if time is simulated."""
