@@ -454,7 +454,8 @@ def _units_of(
     degrees = "latitude" in each
     height = each[HEIGHTS["depth" in each]]
     unit, of_place = options.unit_of
-    unit = unit or unit_beside(table, height, where) or height.unit
+    beside = unit_beside(table, height, where)  # raises an error where there are several
+    unit = unit or beside or height.unit
     in_feet = bool(crs) and not degrees and is_in_feet("--crs", crs)
     if of_place and (degrees or (in_feet and of_place != "ft")):
         own = "latitude and longitude are in degrees" if degrees else f"{crs} is in feet"

@@ -144,6 +144,7 @@ TENTHS = [f"{1e7 * v:.0f}" for v in LONGITUDE], [f"{1e7 * v:.0f}" for v in LATIT
         ("x_ft,y_m,depth", (EAST / FOOT, NORTH, DEPTH), {},
          r"x_ft and y_m are in different units \(ft and m\)"),
         ("lat,lon,depth,unit", (*FEET, ["ft", "m"] * 30), {}, "unit has ft and m for depths"),
+        ("lat,lon,depth,unit", (*FEET, ["ft", "m"] * 30), {"units": "m"}, "ft and m for depths"),
         ("lat,lon,depth_m,unit", (*FEET, ["ft"] * COUNT), {}, "has ft for depths in m by their h"),
         ("x,y,depth", (NORTH, EAST, DEPTH), {"crs": "EPSG:32610"},
          r"inside it if they are swapped.*--columns y=x x=y --crs"),
