@@ -264,7 +264,8 @@ class Page:
         for name, text in texts.items():
             if (part := self._texts[name]).text != text:  # unchanged texts keep their open details
                 part.update(text=text, visible=bool(text))
-        self._choice.visible, self._curves.visible = chart is not None, bool(scene.epochs)
+        self._choice.visible = chart is not None
+        self._curves.visible = len(scene.epochs.get("samples", ())) > 0
         self.picture.figure.visible = scene.somewhere or len(scene.refused.placed) > 0
 
 

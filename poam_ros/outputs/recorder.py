@@ -212,7 +212,7 @@ class RunRecorder:
 
     def mission_began(self, stamp_ns: int) -> None:
         """The mission began at this ROS time; of several the earliest counts."""
-        self.began_ns = min(stamp_ns, self.began_ns or stamp_ns)
+        self.began_ns = stamp_ns if self.began_ns is None else min(stamp_ns, self.began_ns)
 
     def set_state(self, state: str) -> None:
         """Set the state of the mission."""
@@ -224,7 +224,9 @@ class RunRecorder:
     def epochs(self) -> list[EpochRecord]:
         """Records of all scored maps; times count from the first map until the start is known."""
         self._score()
-        began_ns = self.began_ns or (self._scored[0][0] if self._scored else 0)
+        began_ns = self.began_ns
+        if began_ns is None:
+            began_ns = self._scored[0][0] if self._scored else 0
         return [replace(epoch, time_s=(ns - began_ns) / SECOND) for ns, epoch in self._scored]
 
     def _score(self) -> None:

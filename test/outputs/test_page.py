@@ -73,6 +73,20 @@ def test_a_new_map_changes_the_data_and_nothing_else(page, tmp_path):
     assert page.picture.buttons.active == 1, "the layer that somebody chose stays"
 
 
+def test_curves_are_shown_once_there_are_epochs(page, tmp_path):
+    view = FolderView(write_run(tmp_path), ExportSettings())
+    curves = page.root.select_one({"name": "curves"})
+    epochs = tmp_path / "epochs.csv"
+    header, *rows = epochs.read_text().splitlines(keepends=True)
+    for content in (header, header + "".join(rows)):
+        epochs.write_text(content)
+        page.show(view.scene())
+        (card,) = (
+            each for each in page.root.references() if curves in getattr(each, "children", ())
+        )
+        assert card.visible == (content != header)
+
+
 def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
     """A mission with a journal and no map yet."""
     view = FolderView(tmp_path, ExportSettings())

@@ -239,6 +239,17 @@ def test_maps_and_reports_may_arrive_in_any_order():
     assert (log.epochs[0].update_s, log.epochs[0].predict_s) == (0.25, 0.5)
 
 
+def test_a_mission_may_begin_at_time_zero():
+    """As a simulator's clock does."""
+    log = RunRecorder(WORKSPACE, None, Log(), linger=None)
+    log.set_truth(GRID, truth())
+    log.mission_began(0)
+    log.mission_began(SECOND)
+    log.add_map(drawn(3, 10))
+    log.add_report(report(3, 10))
+    assert [epoch.time_s for epoch in log.epochs] == [3]
+
+
 def test_an_invalid_variance_gives_a_row_of_nans():
     log = RunRecorder(WORKSPACE, None, Log(), linger=None)
     log.set_truth(GRID, truth())
