@@ -67,7 +67,9 @@ def read_layer(path: Path, what: str, column: str = "") -> VectorLayer:
             named = fields[0] if len(fields) else [""] * len(binary)
             features += zip(named, shapely.from_wkb(binary), strict=True)
     except errors as error:
-        raise InputError(f"{path}: expected polygons ({shown_error(error)})") from None
+        raise InputError(
+            f"{path}: expected polygons, points or lines ({shown_error(error)})"
+        ) from None
     return _layer(iter(features), crs)
 
 
