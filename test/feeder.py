@@ -144,6 +144,8 @@ class Guided(Listener):
         self._odometry = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
         self._pings = self.create_publisher(Range, "sonar/range", SENSOR_PUBLISH)
         self.samples = self.create_publisher(UInt64, "map/samples", LATCHED)
+        self._faults = self.create_publisher(String, "pings/fault", LATCHED)
+        self._faults.publish(String())  # for a mapper that can map
         self.create_timer(self.PERIOD, self._step)
 
     def _on_goal(self, message: PoseStamped) -> None:

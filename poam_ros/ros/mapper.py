@@ -75,6 +75,7 @@ class MapperNode(BaseNode):
         self._shifts = self.create_publisher(String, "map/shift", LATCHED)
         self._faults = self.create_publisher(String, "pings/fault", LATCHED)
         self._fault: str | None = None  # the last one published
+        self._publish_fault(self._lately.fault)  # before the first look: no mission begins unseen
         self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
         self._listen()
         # After the sensors: a simulator waits for it.

@@ -103,7 +103,8 @@ class PlannerNode(BaseNode):
                 self.create_subscription(kind, topic, self._on_autopilot, SENSOR_READ)
                 self._autopilot_topic = self.resolve_topic_name(topic)
         self.create_subscription(String, "map/shift", self._on_shift, GOAL)  # no old one
-        self.create_subscription(String, "pings/fault", self._on_fault, LATCHED)
+        faults = self.create_subscription(String, "pings/fault", self._on_fault, LATCHED)
+        self._faults_topic = faults.topic_name
 
     def _hold(self) -> None:
         """Let the vehicle hold station: the node is about to end."""
@@ -207,6 +208,9 @@ class PlannerNode(BaseNode):
         """Start, stop, pause or resume."""
         if service == "start" and self.now_ns == 0:
             response.message = "no time yet: nothing is published on /clock"
+            return response
+        if service == "start" and self.guidance.fault is None:
+            response.message = f"no mapper yet: nothing is published on {self._faults_topic}"
             return response
         answer = self.guidance.command(service, self.moment.unadjusted_s)
         response.success, response.message = answer

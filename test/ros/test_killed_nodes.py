@@ -208,7 +208,9 @@ def test_a_planner_that_is_killed_in_any_state_comes_back_to_it(
         eventually(lambda: vehicle.states and vehicle.states[-1] == expected, what=expected)
 
     def ask(word):
-        assert answer(vehicle.create_client(Trigger, f"planner/{word}"), eventually).success, word
+        client = vehicle.create_client(Trigger, f"planner/{word}")
+        # A start is refused until the planner has heard of a mapper.
+        eventually(lambda: answer(client, eventually).success, what=word)
 
     planner = start()
     said("waiting")

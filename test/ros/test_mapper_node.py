@@ -16,7 +16,7 @@ import kept
 from driver_messages import write_odometry, write_range
 from feeder import DEPTH, Feeder, Surveyor
 from geometry_msgs.msg import TransformStamped
-from heard import read_refused, status_values
+from heard import Listener, read_refused, status_values
 from kept import Crossed
 from nav_msgs.msg import OccupancyGrid
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -405,6 +405,15 @@ def test_a_pause_ends_when_its_planner_dies(ros, eventually):
     assert mapper.warnings.counts["states_gone"] == 1
     vehicle.drive(5)
     eventually(lambda: mapper.session.samples == 5)
+
+
+def test_a_mapper_that_has_not_looked_yet_says_that_it_maps_no_ping(ros, eventually, monkeypatch):
+    """Else a mission could begin in its first second, and every ping be refused."""
+    monkeypatch.setattr(MapperNode, "_on_timer", lambda self: None)
+    ears = ros(lambda: Listener("ears"))
+    ears.listen(String, "pings/fault", LATCHED, lambda message: message.data)
+    ros(MapperNode, parameters=SMALL)
+    eventually(lambda: ears.heard["pings/fault"] == ["no_ping"])
 
 
 def test_messages_that_the_middleware_has_lost_are_reported(pair, eventually, monkeypatch):

@@ -299,6 +299,7 @@ def guided(ros, eventually, brisk):
         eventually(lambda: vehicle.states == ["waiting"])
         eventually(lambda: vehicle.heard["/diagnostics"])
         eventually(lambda: planner.count_subscribers("goal_pose") == 1)
+        eventually(lambda: planner.guidance.fault == "")
         return planner, vehicle
 
     return start
@@ -371,8 +372,6 @@ def test_no_goal_before_the_start_and_one_hold_at_each_end(guided, eventually):
 
 def test_a_planner_that_is_ended_holds_the_vehicle_first(ros, eventually, ros_env):
     vehicle = ros(Guided)
-    mapper = vehicle.create_publisher(String, "pings/fault", qos.LATCHED)
-    mapper.publish(String())
     values = {"autostart": True, "workspace": [-10.0, 10.0, -5.0, 5.0], "pilot": "lawnmower"}
     planner = subprocess.Popen(node_command("planner", values), env=ros_env)
     try:
@@ -619,7 +618,7 @@ def test_a_takeover_pauses_until_an_operator_resumes(ros, eventually, brisk, mav
 
     say(State(mode="HOLD"))  # before the start nothing is wrong
     say(State())
-    eventually(lambda: planner.mission.position is not None)
+    eventually(lambda: planner.mission.position is not None and planner.guidance.fault == "")
     assert call(vehicle, eventually, "start").success
     eventually(lambda: vehicle.states and vehicle.states[-1] == "pilot")
     say(State())
@@ -651,6 +650,19 @@ def test_an_autopilot_that_is_not_heard_is_warned_of_with_its_topic(
     assert planner.said_on == "/boat/mavros/state"
     text = "nobody publishes /boat/mavros/state: take-overs are not noticed"
     eventually(lambda: planner.said_last == (DiagnosticStatus.WARN, text))
+
+
+def test_no_mission_is_started_before_a_mapper_has_said_whether_it_maps(ros, eventually):
+    """A mapper takes longer to load than a planner, and may then refuse every ping."""
+    planner = ros(PlannerNode, parameters={"workspace": WORKSPACE})
+    vehicle = ros(Vehicle)
+    eventually(lambda: vehicle.states == ["waiting"])
+    answer = call(vehicle, eventually, "start")
+    assert not answer.success and "no mapper yet" in answer.message
+    assert "/pings/fault" in answer.message and vehicle.states == ["waiting"]
+    vehicle.faults.publish(String())
+    eventually(lambda: planner.guidance.fault == "")
+    assert call(vehicle, eventually, "start").success
 
 
 def test_a_mission_that_starts_by_itself_waits_for_the_first_ping_that_can_be_mapped(
