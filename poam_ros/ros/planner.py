@@ -209,11 +209,11 @@ class PlannerNode(BaseNode):
         if service == "start" and self.now_ns == 0:
             response.message = "no time yet: nothing is published on /clock"
             return response
-        if service == "start" and self.guidance.fault is None:
-            response.message = f"no mapper yet: nothing is published on {self._faults_topic}"
-            return response
         answer = self.guidance.command(service, self.moment.unadjusted_s)
         response.success, response.message = answer
+        if service == "start" and response.success and self.guidance.fault is None:
+            text = f"started without a mapper: nothing is published on {self._faults_topic} yet"
+            self.get_logger().warning(text)
         self._announce()
         return response
 

@@ -652,17 +652,15 @@ def test_an_autopilot_that_is_not_heard_is_warned_of_with_its_topic(
     eventually(lambda: planner.said_last == (DiagnosticStatus.WARN, text))
 
 
-def test_no_mission_is_started_before_a_mapper_has_said_whether_it_maps(ros, eventually):
-    """A mapper takes longer to load than a planner, and may then refuse every ping."""
-    planner = ros(PlannerNode, parameters={"workspace": WORKSPACE})
+@pytest.mark.parametrize("autostart", [False, True])
+def test_a_planner_without_a_mapper_starts(ros, eventually, autostart):
+    """Its maps may come from elsewhere."""
+    ros(PlannerNode, parameters={"workspace": WORKSPACE, "autostart": autostart})
     vehicle = ros(Vehicle)
-    eventually(lambda: vehicle.states == ["waiting"])
-    answer = call(vehicle, eventually, "start")
-    assert not answer.success and "no mapper yet" in answer.message
-    assert "/pings/fault" in answer.message and vehicle.states == ["waiting"]
-    vehicle.faults.publish(String())
-    eventually(lambda: planner.guidance.fault == "")
-    assert call(vehicle, eventually, "start").success
+    if not autostart:
+        eventually(lambda: vehicle.states == ["waiting"])
+        assert call(vehicle, eventually, "start").success
+    eventually(lambda: vehicle.be_at(0, 0) or (vehicle.goals and vehicle.states[-1:] == ["pilot"]))
 
 
 def test_a_mission_that_starts_by_itself_waits_for_the_first_ping_that_can_be_mapped(
