@@ -180,12 +180,18 @@ class Grid:
 
     def counted(self, xy: np.ndarray) -> np.ndarray:
         """Number of the places xy [N, 2] in each cell [rows, columns], as floats."""
-        borders, (rows, columns) = self.borders, self.shape
-        inside = xy[borders.contains(xy)]
-        cells = ((inside - borders.lower) / borders.size * (columns, rows)).astype(int)
-        column, row = np.minimum(cells, (columns - 1, rows - 1)).T
+        row, column = self.located(xy[self.borders.contains(xy)])
+        rows, columns = self.shape
         counts = np.bincount(row * columns + column, minlength=rows * columns)
         return counts.reshape(self.shape).astype(float)
+
+    def located(self, xy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns [N] of the cells in which the places xy [N, 2] lie; of those beyond the
+        borders, of the nearest cell."""
+        borders, (rows, columns) = self.borders, self.shape
+        cells = ((xy - borders.lower) / borders.size * (columns, rows)).astype(int)
+        column, row = np.clip(cells, 0, (columns - 1, rows - 1)).T
+        return row, column
 
     def interpolate(self, values: np.ndarray, xy: np.ndarray) -> np.ndarray:
         """Bilinear interpolation of values [rows, columns] at xy [N, 2]; flat beyond the border.

@@ -60,11 +60,8 @@ class ElevationMap:
 
     def shows(self, xy: np.ndarray) -> np.ndarray:
         """Which of the places xy [N, 2] lie in a cell with an elevation; boolean [N]."""
-        grid, (rows, columns) = self.grid, self.grid.shape
-        at = np.rint((xy - (grid.x[0], grid.y[0])) / grid.cell_size)
-        column, row = np.clip(at, 0, (columns - 1, rows - 1)).astype(int).T
-        shown: np.ndarray = np.isfinite(self.mean[row, column])
-        return shown & grid.borders.contains(xy)
+        shown: np.ndarray = np.isfinite(self.mean[self.grid.located(xy)])
+        return shown & self.grid.borders.contains(xy)
 
     def known(self, xy: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Which cells the soundings at xy [N, 2] with elevations z [N] say anything about.
