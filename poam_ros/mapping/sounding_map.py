@@ -54,6 +54,7 @@ from .exclusions import FILE, ROW, files, own_rows
 from .outline import Outline, shore_prior, surveyed
 from .soundings import (
     DATES,
+    Labels,
     LeftOut,
     SoundingMapSettings,
     Soundings,
@@ -402,8 +403,8 @@ class SoundingMap:
         mapped, unit = self.taken[index], units(self.taken)
         columns = {ROW: own_rows(mapped)}
         if mapped.files:
-            paths = np.array([path for path, _ in mapped.files], dtype=object)
-            columns[FILE] = paths[files(mapped).code]
+            paths = tuple(path for path, _ in mapped.files)
+            columns[FILE] = Labels(files(mapped).code, paths).words
         if len(unit.names) > 1:
             columns[DAY] = unit.at(index).words
         write_samples(
