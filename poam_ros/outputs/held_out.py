@@ -109,7 +109,10 @@ class Validation:
     def write(self, path: Path) -> None:
         """Write validation.json: scores of the accepted ones, of all under ``all``, and of those in
         cells that the map shows under ``shown``."""
-        own, every, shown = (asdict(of) if of else {"count": 0} for of in vars(self).values())
+        own, every, shown = (
+            asdict(scores) if scores else {"count": 0}
+            for scores in (self.accepted, self.every, self.shown)
+        )
         text = json.dumps({**own, "all": every, "shown": shown}, indent=2) + "\n"
         with atomic_write(path) as file:
             file.write(text.encode())

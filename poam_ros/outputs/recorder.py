@@ -190,6 +190,7 @@ class RunRecorder:
         """The ground truth, elevation [rows, columns] in m at the cells' centres."""
         self._truth = grid, elevation
         self._scorer = GridScorer(self._workspace, lambda xy: grid.interpolate(elevation, xy))
+        self._score()
 
     def add_map(self, received: ElevationMap) -> None:
         """Add a published map."""
@@ -223,7 +224,6 @@ class RunRecorder:
     @property
     def epochs(self) -> list[EpochRecord]:
         """Records of all scored maps; times count from the first map until the start is known."""
-        self._score()
         began_ns = self.began_ns
         if began_ns is None:
             began_ns = self._scored[0][0] if self._scored else 0
