@@ -103,8 +103,7 @@ class PlannerNode(BaseNode):
                 self.create_subscription(kind, topic, self._on_autopilot, SENSOR_READ)
                 self._autopilot_topic = self.resolve_topic_name(topic)
         self.create_subscription(String, "map/shift", self._on_shift, GOAL)  # no old one
-        faults = self.create_subscription(String, "pings/fault", self._on_fault, LATCHED)
-        self._faults_topic = faults.topic_name
+        self.create_subscription(String, "pings/fault", self._on_fault, LATCHED)
 
     def _hold(self) -> None:
         """Let the vehicle hold station: the node is about to end."""
@@ -212,7 +211,8 @@ class PlannerNode(BaseNode):
         answer = self.guidance.command(service, self.moment.unadjusted_s)
         response.success, response.message = answer
         if service == "start" and response.success and self.guidance.fault is None:
-            text = f"started without a mapper: nothing is published on {self._faults_topic} yet"
+            topic = self.resolve_topic_name("pings/fault")
+            text = f"started without a mapper: nothing is published on {topic} yet"
             self.get_logger().warning(text)
         self._announce()
         return response
