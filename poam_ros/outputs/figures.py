@@ -4,6 +4,7 @@ matplotlib."""
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..core.files import atomic_write
 from ..core.geometry import Grid
 from ..planning.tvu import CONFIDENCE_95
 from .chart import scaled_hillshade, shade, typical_slope
-from .folder import read_table, read_truth
+from .folder import read_table
 from .held_out import COLUMNS
 from .run import Run
 from .volume import read_water, unit_of
@@ -137,18 +138,14 @@ def draw_run(folder: Path) -> list[Path]:
         InputError: if a file of the run is missing or broken.
         ImportError: if matplotlib is not installed.
     """
-    maps, curves = blank_figure((16, 9.5)), blank_figure((13, 6.5))
-    _draw_maps(maps, folder)
-    paths = [save_figure(maps, folder / "maps.png")]
-    draw_curves(curves, folder)
-    return [*paths, save_figure(curves, folder / "metrics.png")]
-
-
-def _draw_maps(figure: Any, folder: Path) -> None:
     run = Run.open(folder)
-    drawn, samples = run.drawn, run.samples
-    truth, extent = read_truth(folder / "truth.npz")
-    grid, whole = drawn.grid, Grid.dividing(extent, truth.shape)
+    maps = save_figure(_draw_maps(run), folder / "maps.png")
+    return [maps, save_figure(draw_curves(run.epochs), folder / "metrics.png")]
+
+
+def _draw_maps(run: Run) -> Any:
+    figure, drawn, samples = blank_figure((16, 9.5)), run.drawn, run.samples
+    grid, (whole, truth) = drawn.grid, run.truth
     error = drawn.mean - whole.interpolate(truth, grid.points).reshape(grid.shape)
     # A few large errors must not take up the whole colour scale.
     reach = float(np.percentile(np.abs(error), 99)) or 1.0
@@ -180,6 +177,7 @@ def _draw_maps(figure: Any, folder: Path) -> None:
         axis.set_xlabel("x (m)")
     for axis in axes[:, 0]:
         axis.set_ylabel("y (m)")
+    return figure
 
 
 def elevation_colours(truth: np.ndarray) -> dict[str, Any]:
@@ -205,13 +203,9 @@ def draw_relief(
         axis.contour(grid.x, grid.y, heights, levels=levels, **lines)
 
 
-def draw_curves(figure: Any, folder: Path) -> None:
-    """Draw the columns of the run's epochs.csv over samples, each in an axis of its own.
-
-    Raises:
-        InputError: if epochs.csv is missing or broken.
-    """
-    epochs = read_table(folder / "epochs.csv")
+def draw_curves(epochs: Mapping[str, np.ndarray]) -> Any:
+    """The columns of epochs.csv over samples, each in an axis of its own."""
+    figure = blank_figure((13, 6.5))
     axes = figure.subplots(2, 3, sharex=True)
     for axis, (column, title) in zip(axes.flat, CURVES.items(), strict=True):
         values = np.where(np.isfinite(epochs[column]), epochs[column], np.nan)
@@ -225,6 +219,7 @@ def draw_curves(figure: Any, folder: Path) -> None:
             axis.set_ylim(0, (1 + _MARGIN) * highest if highest > 0 else 1)
     for axis in axes[1]:
         axis.set_xlabel("samples")
+    return figure
 
 
 def draw_hypsometry(folder: Path) -> Path:

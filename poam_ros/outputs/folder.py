@@ -334,15 +334,16 @@ def write_truth(path: Path, elevation: np.ndarray, extent: Extent) -> None:
         np.savez_compressed(file, elevation=elevation, extent=np.array(extent.bounds))
 
 
-def read_truth(path: Path) -> tuple[np.ndarray, Extent]:
-    """Read what ``write_truth`` wrote.
+def read_truth(path: Path) -> tuple[Grid, np.ndarray]:
+    """What ``write_truth`` wrote, and the grid of its cells.
 
     Raises:
         InputError: if the file is missing or holds something else.
     """
     with _refusing(path, "a truth.npz of this package"):
         data = read_arrays(path)
-        return data["elevation"], Extent.of(data["extent"].tolist())
+        elevation = data["elevation"]
+        return Grid.dividing(Extent.of(data["extent"].tolist()), elevation.shape), elevation
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from ..core.clock import SECOND, Moment
 from ..core.errors import InputError
 from ..core.files import verify, write_checksums
 from ..core.geodesy import GeoReference
+from ..core.geometry import Grid
 from ..core.maps import ElevationMap
 from ..core.reading import read_yaml
 from ..core.samples import Samples
@@ -129,6 +130,18 @@ class Run:
         if "shown" in self.settings or "z" not in pings:
             return drawn
         return drawn.only(drawn.known(self.xy, pings["z"]))
+
+    @cached_property
+    def epochs(self) -> dict[str, np.ndarray]:
+        """The columns of epochs.csv, each [epochs]. Raises an InputError if it is missing or
+        damaged."""
+        return files.read_table(self.folder / "epochs.csv", files.EPOCH_COLUMNS)
+
+    @cached_property
+    def truth(self) -> tuple[Grid, np.ndarray]:
+        """The true bottom of a simulated run, elevation [rows, columns] in m, and its grid. Raises
+        an InputError if truth.npz is missing or damaged."""
+        return files.read_truth(self.folder / "truth.npz")
 
     @cached_property
     def outline(self) -> tuple[np.ndarray, ...]:

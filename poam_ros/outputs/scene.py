@@ -23,7 +23,7 @@ from ..journal.tables import read_only
 from ..mission.mission import Status
 from .chart import Chart, ExportSettings, read_chart
 from .crossings import FILE as CROSSINGS
-from .folder import EPOCH_COLUMNS, LEFT_OUT, MAP, SAVED, check_run, read_table, version_of
+from .folder import LEFT_OUT, MAP, SAVED, check_run, read_table, version_of
 from .run import REFUSED, Run, read_unmapped
 
 #: Severity of a notice, the worst first.
@@ -124,7 +124,7 @@ class FolderView:
     def _look(self, before: Scene) -> Scene:
         folder, epochs = self._folder, {}
         with suppress(InputError):
-            epochs = read_table(folder / "epochs.csv", EPOCH_COLUMNS)
+            epochs = Run(folder, {}).epochs
         try:
             run = Run.open(folder, live=True)
             if not (run.home / MAP).exists():

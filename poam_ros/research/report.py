@@ -1,23 +1,40 @@
-"""A sweep's tables and figures, from the files in its folder alone."""
+"""A sweep's report, from the files in its folder alone: its runs compared, averaged over samples
+and seeds, in tables and figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.files import atomic_write
-from ..core.geometry import Grid
+from ..core.errors import InputError
+from ..core.files import atomic_write, within
+from ..models.registry import MODELS
 from ..outputs.figures import blank_figure, draw_layer, elevation_colours, no_lengthscale, plain
-from ..outputs.folder import make_folder, read_table, read_truth, write_table
-from .comparison import METRICS, Comparison, FinishedRun, Statistic, method_label, read_comparisons
+from ..outputs.folder import EPOCH_COLUMNS, RUN_COLUMNS, make_folder, read_records, write_table
+from ..outputs.run import Run
+from .configuration import read_metadata
 
-_DPI = 150
+#: Columns of epochs.csv that are averaged; those of them in the table and in the curves, with their
+#: titles.
+METRICS = tuple(name for name in EPOCH_COLUMNS if name not in ("samples", "time_s"))
+SHOWN = {"smse": "SMSE", "msll": "MSLL", "update_s": "Update time (s)"}
+#: Columns of averages.csv; ``first`` and ``last``: the span of samples that was averaged over.
+AVERAGE_COLUMNS = (
+    "environment", "pilot", "planner", "method", "metric", "first", "last",
+    "mean", "std", "seeds", "final_mean", "final_std",
+)  # fmt: skip
+#: Samples over which the paper averages (Table 1).
+PAPER_SPAN = (1000.0, 5000.0)
+_KERNELS = {"rbf": "RBF", "attentive": "AK"}
+#: Significant digits of a mean without a standard deviation, and their maximum.
+_DIGITS, _MAX_DIGITS = 3, 5
 
 
 def write_report(folder: Path) -> list[Path]:
@@ -56,45 +73,162 @@ def write_report(folder: Path) -> list[Path]:
             for ending, date in ((".png", "Software"), (".pdf", "CreationDate")):
                 written.append(report / f"{name}{suffix}{ending}")
                 with atomic_write(written[-1]) as file:
-                    figure.savefig(file, format=ending[1:], dpi=_DPI, metadata={date: None})
+                    figure.savefig(file, format=ending[1:], dpi=150, metadata={date: None})
                 # Keep the layout of the first file: computing it takes longer than drawing.
                 figure.set_layout_engine("none")
     return written
 
 
-#: Columns of the table: metrics and their titles.
-TABLE_METRICS = {"smse": "SMSE", "msll": "MSLL", "update_s": "Update time (s)"}
+class Statistic(NamedTuple):
+    """Mean and standard deviation (of n - 1) over ``seeds`` runs; no deviation of a single one."""
 
-#: Columns of averages.csv; ``first`` and ``last``: the span of samples that was averaged over.
-AVERAGE_COLUMNS = (
-    "environment", "pilot", "planner", "method", "metric", "first", "last",
-    "mean", "std", "seeds", "final_mean", "final_std",
-)  # fmt: skip
+    mean: float
+    std: float | None
+    seeds: int
 
-#: Significant digits of a mean without a standard deviation, and their maximum.
-_DIGITS, _MAX_DIGITS = 3, 5
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Statistic:
+        """Of the runs' values."""
+        numbers = [float(value) for value in values]
+        std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
+        return cls(float(np.mean(numbers)), std, len(numbers))
 
+    def __str__(self) -> str:
+        """mean(std): the deviation with two significant digits, the mean with as many decimals.
 
-def format_statistic(statistic: Statistic) -> str:
-    """mean(std): the deviation with two significant digits, the mean with as many decimals.
-
-    A single seed has no parentheses.
-    """
-    mean, std = statistic.mean, statistic.std
-    if not isfinite(mean):
-        return f"{mean}"
-    decimals = _decimals(std, 2) if std else _decimals(mean, _DIGITS)
-    decimals = max(0, min(decimals, _decimals(mean, _MAX_DIGITS)))
-    # Adding zero turns a rounded -0 into 0.
-    text = f"{round(mean, decimals) + 0.0:.{decimals}f}"
-    return text if std is None else f"{text}({std:.{decimals}f})"
+        A single seed has no parentheses.
+        """
+        mean, std = self.mean, self.std
+        if not isfinite(mean):
+            return f"{mean}"
+        decimals = _decimals(std, 2) if std else _decimals(mean, _DIGITS)
+        decimals = max(0, min(decimals, _decimals(mean, _MAX_DIGITS)))
+        # Adding zero turns a rounded -0 into 0.
+        text = f"{round(mean, decimals) + 0.0:.{decimals}f}"
+        return text if std is None else f"{text}({std:.{decimals}f})"
 
 
 def _decimals(value: float, digits: int) -> int:
     """Decimals that show ``digits`` significant digits, after rounding (0.0996 is 0.10)."""
-    if value == 0:
-        return digits
-    return digits - 1 - Decimal(f"{value:.{digits - 1}e}").adjusted()
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2]) if value else -1
+    return digits - 1 - exponent
+
+
+def average_over_samples(
+    samples: np.ndarray, values: np.ndarray, first: float = 1000, last: float = 5000
+) -> float:
+    """Average of a metric's curve over a span of samples, which begins within the curve, linearly
+    interpolated; the last value for a span of zero length.
+
+    A run that ends early is averaged up to its end.
+    """
+    if not first < (last := min(last, float(samples[-1]))):
+        return float(values[-1])
+    inside = samples[(samples > first) & (samples < last)]
+    at = np.concatenate(([first], inside, [last]))
+    heights = np.interp(at, samples, values)
+    return float(np.sum(np.diff(at) * (heights[1:] + heights[:-1]) / 2) / (last - first))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All runs of one pilot survey and one planner: by environment, by method, both in the order
+    of the sweep, and by seed."""
+
+    pilot: str
+    planner: str
+    runs: dict[str, dict[str, dict[int, Run]]]
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """In the order of the sweep."""
+        return list(dict.fromkeys(method for runs in self.runs.values() for method in runs))
+
+    def shown(self, environment: str) -> dict[str, Run]:
+        """The run of each method that is drawn: of the first common seed, or of its own first seed.
+
+        Methods are in the order of the sweep.
+        """
+        of_method = self.runs[environment]
+        common = set.intersection(*map(set, of_method.values()))
+        return {name: runs[min(common or runs)] for name, runs in of_method.items()}
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """Span of samples to average over: the paper's, up to the end of the longest run; if a run
+        does not reach it, the span that all runs have; of zero length if there is none."""
+        ends = [
+            run.epochs["samples"][[0, -1]].tolist()
+            for of_method in self.runs.values() for runs in of_method.values()
+            for run in runs.values()
+        ]  # fmt: skip
+        (start, end), (firsts, lasts) = PAPER_SPAN, zip(*ends, strict=True)
+        if max(firsts) <= start < min(lasts):
+            return start, min(end, max(lasts))
+        return max(firsts), max(*firsts, min(lasts))
+
+    def average(self, environment: str, method: str, metric: str) -> Statistic:
+        """Over seeds, of a metric's average over the span."""
+        every = [run.epochs for run in self.runs[environment][method].values()]
+        return Statistic.of(
+            average_over_samples(epochs["samples"], epochs[metric], *self.span) for epochs in every
+        )
+
+    def final(self, environment: str, method: str, metric: str) -> Statistic:
+        """Over seeds, of a metric at the last epoch."""
+        runs = self.runs[environment][method].values()
+        return Statistic.of(run.epochs[metric][-1] for run in runs)
+
+    @property
+    def seeds(self) -> set[int]:
+        """Numbers of seeds that methods have."""
+        return {len(runs) for of_method in self.runs.values() for runs in of_method.values()}
+
+
+def method_label(method: str) -> str:
+    """A method's name in figures and tables: ``poam:rbf`` is POAM (RBF), ``module:name`` itself."""
+    name, _, kernel = method.partition(":")
+    if kernel and name not in list(MODELS):
+        return method
+    label = name.upper()
+    return f"{label} ({_KERNELS.get(kernel, kernel.capitalize())})" if kernel else label
+
+
+def read_comparisons(folder: Path) -> list[Comparison]:
+    """The sweep in ``folder``, a comparison for each pilot and planner, in the sweep's order.
+
+    Raises:
+        InputError: if there is no finished run, a file is missing or broken, or the folder has the
+            format of another version.
+    """
+    index = folder / "runs.csv"
+    if not index.is_file():
+        raise InputError(f"{folder}: expected the folder of a benchmark, with runs.csv in it")
+    if (folder / "sweep.yaml").is_file():
+        read_metadata(folder / "sweep.yaml")
+    found: dict[tuple[str, str], Comparison] = {}
+    for record in read_records(index, RUN_COLUMNS):
+        environment, method, *names, seed, path = (
+            record[name] for name in ("environment", "method", "pilot", "planner", "seed", "folder")
+        )
+        run = Run(within(folder, path), {})
+        for name in names:  # they become parts of file names
+            within(run.folder, name)
+        if not seed.isdecimal():
+            raise InputError(f"{index}: expected a whole number as seed, got {seed!r}")
+        samples = run.epochs["samples"]
+        if not len(samples) or not np.all(np.diff(samples) > 0):
+            expected = "expected at least one epoch, and samples that increase"
+            raise InputError(f"{run.folder / 'epochs.csv'}: {expected}")
+        group = found.setdefault((names[0], names[1]), Comparison(names[0], names[1], {}))
+        runs = group.runs.setdefault(environment, {}).setdefault(method, {})
+        if int(seed) in runs:
+            words = " ".join((environment, method, *names, seed))
+            raise InputError(f"{index}: expected every run once, got {words} twice")
+        runs[int(seed)] = run
+    if not found:
+        raise InputError(f"{index}: expected at least one finished run, got none")
+    return list(found.values())
 
 
 def average_rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
@@ -114,81 +248,69 @@ def markdown_table(comparison: Comparison) -> str:
     """The table with its caption and notes; the lowest mean of a column is bold in each
     environment."""
     lines = [
-        " ".join(caption(comparison)),
+        caption(comparison),
         "",
-        "| Environment | Method |" + "".join(f" {title} |" for title in TABLE_METRICS.values()),
-        "|:--|:--|" + "--:|" * len(TABLE_METRICS),
+        "| Environment | Method |" + "".join(f" {title} |" for title in SHOWN.values()),
+        "|:--|:--|" + "--:|" * len(SHOWN),
     ]
     for environment, runs in comparison.runs.items():
-        columns = [[method_label(method) for method in runs]]
-        for metric in TABLE_METRICS:
+        columns = [[environment] + [""] * (len(runs) - 1), [method_label(each) for each in runs]]
+        for metric in SHOWN:
             column = [comparison.average(environment, method, metric) for method in runs]
             lowest = min((s.mean for s in column if isfinite(s.mean)), default=None)
-            texts = [(format_statistic(s), s.mean == lowest) for s in column]
-            columns.append([f"**{text}**" if best else text for text, best in texts])
-        names = [environment] + [""] * (len(runs) - 1)
-        for row in zip(names, *columns, strict=True):
+            columns.append([f"**{s}**" if s.mean == lowest else str(s) for s in column])
+        for row in zip(*columns, strict=True):
             lines.append("| " + " | ".join(text.replace("|", r"\|") for text in row) + " |")
     remarks = [f"* {note}" for note in notes(comparison)]
     return "\n".join([*lines, *([""] if remarks else []), *remarks]) + "\n"
 
 
-def caption(comparison: Comparison) -> list[str]:
-    """The caption of the table, in sentences."""
-    first, last = comparison.span
+def caption(comparison: Comparison) -> str:
+    """The caption of the table."""
+    (first, last), seeds = comparison.span, comparison.seeds
     what = "Values at the last epoch: the runs have no common span of samples."
     if first < last:
         what = f"Averages from {first:g} to {last:g} samples."
-    seeds = _seeds(comparison)
     count = f"{min(seeds)} to {max(seeds)}" if len(seeds) > 1 else f"{max(seeds)}"
     over = "One seed." if seeds == {1} else f"mean(standard deviation) over {count} seeds."
-    return [
-        f"Pilot survey: {comparison.pilot}; planner: {comparison.planner}.", what, over,
-        "Lower is better; the lowest mean is bold.",
-    ]  # fmt: skip
-
-
-def _seeds(comparison: Comparison) -> set[int]:
-    """Numbers of seeds that methods have."""
-    return {len(runs) for of_method in comparison.runs.values() for runs in of_method.values()}
+    return (
+        f"Pilot survey: {comparison.pilot}; planner: {comparison.planner}. {what} {over} "
+        "Lower is better; the lowest mean is bold."
+    )
 
 
 def notes(comparison: Comparison) -> list[str]:
     """Notes for a fair comparison: runs that ended early, missing seeds."""
-    remarks, last, most = [], comparison.span[1], max(_seeds(comparison))
+    remarks, last, most = [], comparison.span[1], max(comparison.seeds)
     for environment, method in product(comparison.runs, comparison.methods):
-        runs = comparison.runs[environment].get(method, [])
+        runs = comparison.runs[environment].get(method, {})
         name = f"{environment}, {method_label(method)}"
         if len(runs) < most:
             remarks.append(f"{name}: {len(runs)} of {most} seeds.")
-        remarks += [
-            f"{name}, seed {run.seed}: averaged up to its end at {run.samples[-1]:g} samples."
-            for run in runs
-            if run.samples[-1] < last
-        ]
+        for seed, run in sorted(runs.items()):
+            if (end := run.epochs["samples"][-1]) < last:
+                remarks.append(f"{name}, seed {seed}: averaged up to its end at {end:g} samples.")
     return remarks
 
 
 #: Panels next to each other in a figure of maps, and the width of a figure, in inches.
-_ACROSS = 6
-_WIDTH = 11.0
+_ACROSS, _WIDTH = 6, 11.0
 
 #: How matplotlib draws the lines of each method.
 Styles = dict[str, dict[str, Any]]
 #: Draws a run on an axis; given the image style of elevations.
-Panel = Callable[[Any, FinishedRun, dict[str, Any]], None]
+Panel = Callable[[Any, Run, dict[str, Any]], None]
 
 
 def draw_maps(comparison: Comparison, styles: Styles) -> Any:
     """The truth, and each method's predicted mean with its sampling path. Returns the figure."""
 
-    def panel(axis: Any, run: FinishedRun, elevation: dict[str, Any]) -> None:
-        draw_layer(axis, run.map.grid, run.map.mean, **elevation)
-        samples = read_table(run.folder / "samples.csv", ("x", "y"))
-        axis.plot(samples["x"], samples["y"], color="black", linewidth=0.45, alpha=0.8)
+    def panel(axis: Any, run: Run, elevation: dict[str, Any]) -> None:
+        draw_layer(axis, run.drawn.grid, run.drawn.mean, **elevation)
+        x, y = run.samples["x"], run.samples["y"]
+        axis.plot(x, y, color="black", linewidth=0.45, alpha=0.8)
 
-    figure, _ = _draw_panels(comparison, panel)
-    return figure
+    return _draw_panels(comparison, panel)[0]
 
 
 def draw_lengthscales(comparison: Comparison, styles: Styles) -> Any:
@@ -200,18 +322,19 @@ def draw_lengthscales(comparison: Comparison, styles: Styles) -> Any:
     from matplotlib.colors import Normalize
 
     runs = [run for name in comparison.runs for run in comparison.shown(name).values()]
-    values = np.concatenate([run.map.lengthscale.ravel() for run in runs])
+    values = np.concatenate([run.drawn.lengthscale.ravel() for run in runs])
     values = values[np.isfinite(values)]
     low, high = np.quantile(values, (0.01, 0.99)) if len(values) else (0.0, 1.0)
     scale = ScalarMappable(Normalize(low, high if high > low else low + 1.0), "magma")
 
-    def panel(axis: Any, run: FinishedRun, elevation: dict[str, Any]) -> None:
-        if not np.isfinite(run.map.lengthscale).any():
+    def panel(axis: Any, run: Run, elevation: dict[str, Any]) -> None:
+        drawn = run.drawn
+        if not np.isfinite(drawn.lengthscale).any():
             no_lengthscale(axis)
             return
-        draw_layer(axis, run.map.grid, run.map.lengthscale, norm=scale.norm, cmap=scale.cmap)
+        draw_layer(axis, drawn.grid, drawn.lengthscale, norm=scale.norm, cmap=scale.cmap)
         # White dots with a dark rim are visible on every colour.
-        axis.scatter(*run.map.support.T, s=2.2, color="white", edgecolors="black", linewidths=0.25)
+        axis.scatter(*drawn.support.T, s=2.2, color="white", edgecolors="black", linewidths=0.25)
 
     figure, axes = _draw_panels(comparison, panel, below=0.8)
     figure.colorbar(
@@ -231,15 +354,14 @@ def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tu
     rows, columns = -(-most // _ACROSS), min(most, _ACROSS)
     side = min(3.2, (_WIDTH - 1.6) / columns)
     first = next(iter(next(iter(shown.values())).values()))
-    width, height = first.map.grid.borders.size
+    width, height = first.drawn.grid.borders.size
     total = rows * len(shown)
     high = 0.8 + below + total * (side * height / width + 0.3)
     figure = blank_figure((1.6 + side * columns, high))
     # Panels of a fixed aspect, without the gaps that would leave.
     figure.set_layout_engine("compressed")
     axes = figure.subplots(total, columns, squeeze=False)
-    for block, (environment, runs) in enumerate(shown.items()):
-        part = axes[block * rows : (block + 1) * rows]
+    for part, (environment, runs) in zip(np.split(axes, len(shown)), shown.items(), strict=True):
         truth = _draw_block(part, environment, runs, panel)
         figure.colorbar(truth, ax=part, label="elevation (m)", aspect=20 * rows, pad=0.01)
     for axis in axes[-1]:
@@ -247,12 +369,12 @@ def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tu
     return figure, axes
 
 
-def _draw_block(axes: Any, environment: str, runs: dict[str, FinishedRun], panel: Panel) -> Any:
+def _draw_block(axes: Any, environment: str, runs: dict[str, Run], panel: Panel) -> Any:
     """Draw an environment's panels; returns the image of the truth, for its colour bar."""
     first = next(iter(runs.values()))
-    truth, extent = read_truth(first.folder / "truth.npz")
+    grid, truth = first.truth
     flat, elevation = axes.ravel(), elevation_colours(truth)
-    image = draw_layer(flat[0], Grid.dividing(extent, truth.shape), truth, **elevation)
+    image = draw_layer(flat[0], grid, truth, **elevation)
     flat[0].set_title("truth", fontsize=10)
     for axis, (method, run) in zip(flat[1:], runs.items(), strict=False):
         panel(axis, run, elevation)
@@ -261,7 +383,7 @@ def _draw_block(axes: Any, environment: str, runs: dict[str, FinishedRun], panel
         axis.set_title(label, fontsize=min(10, 160 / len(label)))
     for axis in flat[1 + len(runs) :]:
         axis.set_axis_off()
-    bounds = first.map.grid.borders.bounds
+    bounds = first.drawn.grid.borders.bounds
     for (row, column), axis in np.ndenumerate(axes):
         axis.set(xlim=bounds[:2], ylim=bounds[2:])
         axis.locator_params(nbins=4)
@@ -272,29 +394,19 @@ def _draw_block(axes: Any, environment: str, runs: dict[str, FinishedRun], panel
     return image
 
 
-#: Metrics drawn over samples, and their axes' labels.
-CURVES = {"smse": "SMSE", "msll": "MSLL", "update_s": "update (s)"}
-
 #: Colours that differ in hue and lightness; where there are more methods, the line changes.
 _COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#555555",
 )  # fmt: skip
 _LINES = ("-", "--", ":", "-.")
-
 #: Metrics on a logarithmic axis, on which an outlying method does not flatten the others.
 _LOGARITHMIC = ("smse", "update_s")
-
-#: By method: samples [N], and the values of its runs there [runs, N].
-Curves = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 def method_styles(methods: Sequence[str]) -> Styles:
     """Colour and line of each method, by its place in the sweep; the same in every figure."""
-    count = len(_COLOURS)
-    return {
-        method: {"color": _COLOURS[i % count], "linestyle": _LINES[i // count % len(_LINES)]}
-        for i, method in enumerate(dict.fromkeys(methods))
-    }
+    looks = [{"color": c, "linestyle": line} for line in _LINES for c in _COLOURS]
+    return {name: looks[i % len(looks)] for i, name in enumerate(dict.fromkeys(methods))}
 
 
 def draw_curves(comparison: Comparison, styles: Styles) -> Any:
@@ -304,58 +416,44 @@ def draw_curves(comparison: Comparison, styles: Styles) -> Any:
     """
     from matplotlib.lines import Line2D
 
-    environments, methods = list(comparison.runs), comparison.methods
-    width = 1.0 + 2.6 * max(len(environments), 2)
-    longest = max(len(method_label(method)) for method in methods)
-    across = max(2, int(width / (1.5 if longest <= 10 else 1.9)))
-    figure = blank_figure((width, 6.6 + 0.22 * -(-len(methods) // across)))
-    axes = figure.subplots(len(CURVES), len(environments), sharex="col", squeeze=False)
-    for column, (environment, runs) in zip(axes.T, comparison.runs.items(), strict=True):
+    labels = {method: method_label(method) for method in comparison.methods}
+    width = 1.0 + 2.6 * max(len(comparison.runs), 2)
+    across = max(2, int(width / (1.5 if max(map(len, labels.values())) <= 10 else 1.9)))
+    figure = blank_figure((width, 6.6 + 0.22 * -(-len(labels) // across)))
+    axes = figure.subplots(len(SHOWN), len(comparison.runs), sharex="col", squeeze=False)
+    for column, (environment, of_method) in zip(axes.T, comparison.runs.items(), strict=True):
         column[0].set_title(plain(environment))
-        for axis, metric in zip(column, CURVES, strict=True):
-            curves = {method: seed_curves(own, metric) for method, own in runs.items()}
-            _draw_metric(axis, curves, styles)
-            _limit(axis, metric, curves)
+        for axis, metric in zip(column, SHOWN, strict=True):
+            for method, runs in of_method.items():
+                _draw_curve(axis, [*runs.values()], metric, styles[method])
+            axis.grid(alpha=0.3)
+            axis.margins(x=0.02)
+            _limit(axis, metric)
         column[-1].set_xlabel("samples")
-    for axis, label in zip(axes[:, 0], CURVES.values(), strict=True):
+    for axis, label in zip(axes[:, 0], SHOWN.values(), strict=True):
         axis.set_ylabel(label)
     figure.align_ylabels(axes[:, 0])
-    keys = [Line2D([], [], label=method_label(method), **styles[method]) for method in methods]
+    keys = [Line2D([], [], label=label, **styles[method]) for method, label in labels.items()]
     columns = min(across, len(keys))
     figure.legend(handles=keys, loc="outside lower center", ncols=columns, frameon=False)
     return figure
 
 
-def seed_curves(runs: Sequence[FinishedRun], metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """A metric's curves on the samples that all runs have.
-
-    Returns:
-        Samples [N] and the interpolated values, [runs, N]; N is 0 if they have none in common.
-    """
-    first = max(run.samples[0] for run in runs)
-    last = min(run.samples[-1] for run in runs)
-    inside = np.unique(np.concatenate([run.samples for run in runs]))
-    at = inside[(inside >= first) & (inside <= last)]
-    return at, np.array([np.interp(at, run.samples, run.epochs[metric]) for run in runs])
-
-
-def _draw_metric(axis: Any, curves: Curves, styles: Styles) -> None:
-    for method, (samples, values) in curves.items():
-        mean = values.mean(axis=0)
-        # A run of one epoch is a point.
-        marker = "." if len(samples) == 1 else None
-        axis.plot(samples, mean, linewidth=1.3, marker=marker, **styles[method])
-        if len(values) > 1:
-            deviation = values.std(axis=0, ddof=1)
-            colour = styles[method]["color"]
-            axis.fill_between(
-                samples, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0
-            )
-    axis.grid(alpha=0.3)
-    axis.margins(x=0.02)
+def _draw_curve(axis: Any, runs: Sequence[Run], metric: str, style: dict[str, Any]) -> None:
+    """Draw a metric on the samples that all runs have, interpolated; maybe there are none."""
+    every = [run.epochs["samples"] for run in runs]
+    at = np.unique(np.concatenate(every))
+    at = at[(at >= max(each[0] for each in every)) & (at <= min(each[-1] for each in every))]
+    values = np.array([np.interp(at, run.epochs["samples"], run.epochs[metric]) for run in runs])
+    mean = values.mean(axis=0)
+    # A run of one epoch is a point.
+    axis.plot(at, mean, linewidth=1.3, marker="." if len(at) == 1 else None, **style)
+    if len(values) > 1:
+        std, colour = values.std(axis=0, ddof=1), style["color"]
+        axis.fill_between(at, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
 
 
-def _limit(axis: Any, metric: str, curves: Curves) -> None:
+def _limit(axis: Any, metric: str) -> None:
     """Set the y axis. That of MSLL ends at 0, beyond which a map says less than mean and variance
     of the samples."""
     if metric in _LOGARITHMIC:
@@ -363,7 +461,7 @@ def _limit(axis: Any, metric: str, curves: Curves) -> None:
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter(lambda at, _: f"{at:g}" if f"{at:e}"[0] in "25" else "")
         return
-    lows = [values.mean(axis=0).min() for _, values in curves.values() if values.size]
+    lows = [line.get_ydata().min(initial=0.0) for line in axis.lines]
     if np.isfinite(lows).any() and np.nanmin(lows) < 0:
         axis.set_ylim(1.1 * np.nanmin(lows), 0)
 

@@ -27,9 +27,7 @@ def drawn(folder, values):
         for n, value in zip(samples, values, strict=True)
     ]
     write_table(folder / "epochs.csv", EPOCH_COLUMNS, rows)
-    figure = blank_figure((13, 6.5))
-    draw_curves(figure, folder)
-    return dict(zip(CURVES, figure.axes, strict=True))
+    return dict(zip(CURVES, draw_curves(Run.open(folder).epochs).axes, strict=True))
 
 
 @pytest.mark.parametrize(

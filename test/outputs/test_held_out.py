@@ -24,7 +24,6 @@ from poam_ros.outputs.held_out import (
 )
 from poam_ros.outputs.recorder import evaluate
 from poam_ros.outputs.run import Run
-from poam_ros.research.comparison import average_over_samples
 
 
 @pytest.fixture
@@ -206,20 +205,3 @@ def test_inputs_without_metrics_are_refused():
         evaluate(one, np.ones(4), one, 0.0, 1.0)
     with pytest.raises(InputError, match="positive variances"):
         evaluate(one, np.zeros(3), one, 0.0, 1.0)
-
-
-def test_average_is_of_the_interpolated_curve():
-    samples = np.array([500.0, 1500.0, 2500.0, 6000.0])
-    assert_allclose(average_over_samples(samples, 2 * samples), 6000.0)
-    # 1000..1500 rises from 0.5 to 1, then 1
-    values = np.array([0.0, 1.0, 1.0, 1.0])
-    assert_allclose(average_over_samples(samples, values), (500 * 0.75 + 3500) / 4000)
-
-
-def test_average_of_a_run_that_ends_early_or_starts_late():
-    samples = np.array([500.0, 2000.0])
-    assert_allclose(average_over_samples(samples, samples), 1500.0)
-    with pytest.raises(InputError, match="1000"):
-        average_over_samples(np.array([1200.0, 2000.0]), np.zeros(2))
-    with pytest.raises(InputError, match="1000"):
-        average_over_samples(np.array([500.0, 900.0]), np.zeros(2))

@@ -1,4 +1,5 @@
-"""A sweep's report, made from CSV files alone, and what it says of broken ones."""
+"""A sweep's report, made from CSV files alone: its tables, worked out by hand, its figures, and
+what it says of broken files."""
 
 import csv
 import shutil
@@ -14,8 +15,18 @@ from matplotlib.image import imread
 
 from poam_ros.core.errors import InputError
 from poam_ros.outputs.folder import read_map, write_map
-from poam_ros.research.comparison import read_comparisons
-from poam_ros.research.report import draw_lengthscales, write_report
+from poam_ros.research.report import (
+    Statistic,
+    average_over_samples,
+    average_rows,
+    caption,
+    draw_lengthscales,
+    markdown_table,
+    method_label,
+    notes,
+    read_comparisons,
+    write_report,
+)
 
 STEMS = ("curves", "maps", "lengthscales")
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF"}
@@ -82,8 +93,8 @@ def test_tables_have_the_numbers_of_the_runs(sweep, report):
 
 def test_every_method_is_drawn_from_the_first_common_seed(sweep):
     (comparison,) = read_comparisons(sweep)
-    assert [r.seed for r in comparison.shown("bay").values()] == [0, 0]
-    assert [r.seed for r in comparison.shown("fjord $_1").values()] == [1]
+    assert [r.folder.name for r in comparison.shown("bay").values()] == ["seed-0"] * 2
+    assert [r.folder.name for r in comparison.shown("fjord $_1").values()] == ["seed-1"]
 
 
 @pytest.mark.slow
@@ -171,3 +182,138 @@ def test_epochs_out_of_order_are_refused(copy):
         path.write_text("\n".join(broken) + "\n")
         with pytest.raises(InputError, match=r"epochs\.csv.*samples that increase"):
             write_report(copy)
+
+
+# --- Averages, deviations and bold figures, worked out by hand ---
+
+
+def one(method, seed, smse, environment="bay", **other):
+    return made_run(environment, method, seed, smse, **other)
+
+
+def compare(folder, *runs):
+    (comparison,) = read_comparisons(write_sweep(folder, runs))
+    return comparison
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "text"),
+    [
+        (0.07412, 0.00331, "0.0741(0.0033)"),
+        (-1.456, 0.0412, "-1.456(0.041)"),
+        (0.5, 0.0996, "0.50(0.10)"),
+        (12.34, 3.21, "12.3(3.2)"),
+        (1234.5, 321.0, "1234(321)"),
+        (0.4, 1e-9, "0.40000(0.00000)"),
+        (0.4, 0.0, "0.400(0.000)"),
+        (-0.001, 0.12, "0.00(0.12)"),
+        (0.07412, None, "0.0741"),
+        (-1.456, None, "-1.46"),
+        (0.0, None, "0.000"),
+        (float("nan"), 0.1, "nan"),
+    ],
+)
+def test_a_deviation_has_two_digits_and_the_mean_as_many_decimals(mean, std, text):
+    assert str(Statistic(mean, std, 1 if std is None else 3)) == text
+
+
+def test_averages_are_of_the_interpolated_curve_then_over_seeds(tmp_path):
+    # From 1000 to 3000 it falls from 0.4 to 0.2, then stays: the average is 0.25; the pilot's
+    # 9 does not count.
+    first = one("poam", 0, (9, 0.4, 0.2, 0.2))
+    second = one("poam", 1, (9, 0.6, 0.4, 0.4))
+    comparison = compare(tmp_path, first, second)
+    average = comparison.average("bay", "poam", "smse")
+    assert average.mean == pytest.approx(0.35)
+    assert average.std == pytest.approx(0.2 / 2**0.5)
+    assert average.seeds == 2
+    assert comparison.final("bay", "poam", "smse").mean == pytest.approx(0.3)
+    rows = {row[4]: row for row in average_rows(comparison)}
+    assert rows["smse"][:7] == ("bay", "bezier", "max-entropy", "poam", "smse", 1000, 5000)
+    assert rows["smse"][7:] == pytest.approx((0.35, 0.1414213562, 2, 0.3, 0.1414213562))
+    assert set(rows) >= {"smse", "msll", "rmse", "mae", "nlpd", "update_s"}
+
+
+def test_one_seed_has_no_deviation(tmp_path):
+    comparison = compare(tmp_path, one("poam", 0, 0.1))
+    assert next(average_rows(comparison))[7:10] == (pytest.approx(0.1), "", 1)
+    assert "| 0.100 |" in markdown_table(comparison).replace("*", "")
+    assert "(0" not in markdown_table(comparison)
+    assert "One seed." in caption(comparison)
+
+
+def test_the_lowest_mean_of_each_environment_and_column_is_bold(tmp_path):
+    comparison = compare(
+        tmp_path,
+        one("ssgp++", 0, 0.3), one("poam:rbf", 0, 0.2),
+        one("ssgp++", 0, 0.1, environment="a|b"), one("poam:rbf", 0, 0.2, environment="a|b"),
+    )  # fmt: skip
+    assert markdown_table(comparison).splitlines()[2:] == [
+        "| Environment | Method | SMSE | MSLL | Update time (s) |",
+        "|:--|:--|--:|--:|--:|",
+        "| bay | SSGP++ | 0.300 | -1.70 | **0.500** |",
+        "|  | POAM (RBF) | **0.200** | **-1.80** | **0.500** |",
+        r"| a\|b | SSGP++ | **0.100** | **-1.90** | **0.500** |",
+        "|  | POAM (RBF) | 0.200 | -1.80 | **0.500** |",
+    ]
+
+
+def test_a_metric_that_is_not_a_number_is_never_bold(tmp_path):
+    comparison = compare(tmp_path, one("ovc", 0, float("nan")), one("poam", 0, 0.2))
+    text = markdown_table(comparison)
+    assert "| OVC | nan |" in text
+    assert "**0.200**" in text
+
+
+def test_labels():
+    names = ["poam", "ssgp++", "poam-z-opt", "poam:rbf", "poam:attentive", "ovc:other", "mine:IDW"]
+    labels = ["POAM", "SSGP++", "POAM-Z-OPT", "POAM (RBF)", "POAM (AK)", "OVC (Other)", "mine:IDW"]
+    assert [method_label(name) for name in names] == labels
+
+
+def test_a_run_that_ends_early_and_missing_seeds_are_noted(tmp_path):
+    comparison = compare(
+        tmp_path,
+        one("poam", 0, 0.1), one("poam", 1, 0.1),
+        one("gpr", 0, (9, 0.4, 0.2), samples=(500, 1000, 3000)),
+    )  # fmt: skip
+    assert comparison.span == (1000, 5000)
+    assert comparison.average("bay", "gpr", "smse").mean == pytest.approx(0.3)
+    early, fewer = "GPR, seed 0: averaged up to its end at 3000", "GPR: 1 of 2 seeds"
+    for note, expected in zip(notes(comparison), (fewer, early), strict=True):
+        assert expected in note
+        assert note in markdown_table(comparison)
+    assert "over 1 to 2 seeds" in caption(comparison)
+
+
+def test_if_a_run_does_not_reach_the_papers_span_a_common_span_is_used(tmp_path):
+    comparison = compare(
+        tmp_path / "short",
+        one("poam", 0, (0.6, 0.4, 0.2), samples=(300, 500, 700)),
+        one("ovc", 0, (0.6, 0.4), samples=(500, 900)),
+    )
+    assert comparison.span == (500, 700)
+    assert comparison.average("bay", "poam", "smse").mean == pytest.approx(0.3)
+    assert comparison.average("bay", "ovc", "smse").mean == pytest.approx(0.55)
+    assert "Averages from 500 to 700 samples." in markdown_table(comparison)
+    ended = compare(tmp_path / "ended", one("poam", 0, 0.1, samples=(500, 1000, 2000, 3000)))
+    assert ended.span == (1000, 3000)
+    assert not notes(ended)
+    late = compare(tmp_path / "late", one("poam", 0, (0.4, 0.2), samples=(1200, 5000)))
+    assert late.span == (1200, 5000)
+
+
+def test_without_a_common_span_the_last_values_count(tmp_path):
+    comparison = compare(tmp_path, one("poam", 0, 0.1), one("ovc", 0, 0.2, samples=(400,)))
+    assert comparison.average("bay", "ovc", "smse").mean == pytest.approx(0.2)
+    assert "last epoch" in markdown_table(comparison)
+
+
+def test_average_is_of_the_interpolated_curve():
+    samples = np.array([500.0, 1500.0, 2500.0, 6000.0])
+    assert average_over_samples(samples, 2 * samples) == pytest.approx(6000.0)
+    # 1000..1500 rises from 0.5 to 1, then 1
+    values = np.array([0.0, 1.0, 1.0, 1.0])
+    assert average_over_samples(samples, values) == pytest.approx((500 * 0.75 + 3500) / 4000)
+    early = np.array([500.0, 2000.0])  # a run that ends early
+    assert average_over_samples(early, early) == pytest.approx(1500.0)
