@@ -13,8 +13,6 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +21,7 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, quantity, requires_extra
-from ..core.geodesy import GeoReference, rough_metres
+from ..core.geodesy import GeoReference
 from ..core.reading import JSON_FACTOR, MemoryMeter, refuse_larger
 from ..core.settings import instance
 from ..frontend.pings import TOGETHER, FrontEndSettings, at_times, refusal_reason
@@ -42,33 +40,21 @@ DATAFLASH, FRAMES = b"\xa3\x95\x80", (0xFD, 0xFE)
 _TEXT = re.compile(rb"^FMT, ?\d+, ?\d+, ?[A-Z]+, ?\w+, ?\w+", re.MULTILINE)
 #: Bytes of memory that a message takes; and that the list of a .bin's messages takes for each byte.
 MESSAGE_BYTES, LIST_FACTOR = 700, 2
-#: The messages of MAVLink that are read, with their fields; those of the fields that are integers.
-INTEGERS = ("time_boot_ms", "time_usec", "type", "fix_type", "flags", "id", "orientation")
-FIELDS = {
-    "HEARTBEAT": ("type",),
-    "ATTITUDE": ("time_boot_ms", "roll", "pitch", "yaw", "rollspeed", "pitchspeed", "yawspeed"),
-    "GLOBAL_POSITION_INT": ("time_boot_ms", "lat", "lon", "relative_alt", "vx", "vy"),
-    "GPS_RAW_INT": ("time_usec", "lat", "lon", "fix_type", "h_acc", "v_acc"),
-    "GPS_GLOBAL_ORIGIN": ("latitude", "longitude"),
-    "LOCAL_POSITION_NED": ("time_boot_ms", "x", "y"),
-    "EKF_STATUS_REPORT": ("flags",),
-    "PARAM_VALUE": ("param_id", "param_value"),
-    "WATER_DEPTH": ("time_boot_ms", "id", "healthy", "lat", "lng", "distance"),
-    "DISTANCE_SENSOR": (
-        "time_boot_ms", "min_distance", "max_distance", "current_distance", "orientation", "id",
-        "covariance", "horizontal_fov", "signal_quality",
-    ),
-    "RANGEFINDER": ("distance",),
+#: Messages with positions, the better first.
+POSITIONS = ("GLOBAL_POSITION_INT", "GPS_RAW_INT", "WATER_DEPTH")
+KINDS = {*POSITIONS, *RANGES, "HEARTBEAT", "ATTITUDE", "EKF_STATUS_REPORT", "PARAM_VALUE"}
+#: Their fields that are read: integers, and other numbers.
+INTEGERS = {"time_boot_ms", "time_usec", "type", "fix_type", "flags", "id", "orientation"}
+NUMBERS = {
+    "lat", "lon", "lng", "relative_alt", "vx", "vy", "h_acc", "v_acc", "roll", "pitch", "yaw",
+    "rollspeed", "pitchspeed", "yawspeed", "healthy", "distance", "current_distance",
+    "min_distance", "max_distance", "covariance", "horizontal_fov", "signal_quality", "param_value",
 }  # fmt: skip
 #: ArduPilot's own messages: the kind of MAVLink, and its fields: the own one and a factor.
 _PLACE = {"lat": ("Lat", DEGREE), "lon": ("Lng", DEGREE)}
-_LOCAL = "LOCAL_POSITION_NED", {"x": ("PN", 1.0), "y": ("PE", 1.0)}
 OWN: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
     "POS": ("GLOBAL_POSITION_INT", {**_PLACE, "relative_alt": ("RelHomeAlt", 1e3)}),
     "GPS": ("GPS_RAW_INT", {**_PLACE, "fix_type": ("Status", 1)}),
-    "ORGN": ("GPS_GLOBAL_ORIGIN", {"latitude": ("Lat", DEGREE), "longitude": ("Lng", DEGREE)}),
-    "XKF1": _LOCAL,
-    "NKF1": _LOCAL,
     "ATT": ("ATTITUDE", {n: (n.capitalize(), math.pi / 180) for n in ("roll", "pitch", "yaw")}),
     "DPTH": ("WATER_DEPTH", {**_PLACE, "id": ("Inst", 1), "distance": ("Depth", 1.0)}),
     "RFND": (
@@ -79,30 +65,27 @@ OWN: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
     "PARM": ("PARAM_VALUE", {"param_value": ("Value", 1.0)}),
     "MSG": ("HEARTBEAT", {}),
 }  # fmt: skip
-#: Of fields that they do not have.
-ABSENT_FIELDS = {"healthy": 1, "max_distance": math.inf, "orientation": DOWN}
 #: ArduPilot's status of a rangefinder with a reading; a quality that means that there is none.
 GOOD, NO_QUALITY = 4, 1
 SUBMARINE = 12  # MAV_TYPE
-FASTEST = 100.0  # m/s, of any vehicle; what leaps faster has positions of nowhere
+#: Positions that leap faster, in m/s, are refused at once; others are judged as a table's are.
+FASTEST = 10.0
 #: A receiver's time that counts from 1970, not from boot, in ms.
 SINCE_1970 = 10**12
-#: Messages with positions, the better first; the last counts metres from the EKF's origin.
-POSITIONS = ("GLOBAL_POSITION_INT", "GPS_RAW_INT", "WATER_DEPTH", "LOCAL_POSITION_NED")
 #: Latest plausible time, in s since 1970 (the year 2100).
 LAST = 4.1e9
 #: Settings of the front end that mean nothing for a log whose depths are placed on a water level of
-#: their own.
+#: their own; the speed of sound is applied to these.
 ABSENT = (
     "sonar.base_frame", "water.level", "water.await_level", "water.level_timeout",
-    "odometry.max_outside",
+    "odometry.max_outside", "water.sound_speed", "sonar.sound_speed",
 )  # fmt: skip
 
 Fields = Mapping[str, Any]
 
 
 class LogMessage(SimpleNamespace):
-    """A message of a log with its fields.
+    """A message of MAVLink that a log has. Fields that it has not are 0, as on a link.
 
     Attributes:
         kind: of MAVLink. ``own_kind``: as the log calls it.
@@ -110,6 +93,11 @@ class LogMessage(SimpleNamespace):
         system, component: who sent it.
         id: the number of the sonar that a range is of.
     """
+
+    healthy, max_distance, orientation = 1, math.inf, DOWN  # of ranges that do not say it
+
+    def __getattr__(self, name: str) -> int:
+        return 0
 
     def get_type(self) -> str:
         """As of a message of pymavlink."""
@@ -121,23 +109,18 @@ class LogMessage(SimpleNamespace):
         return f"{self.own_kind}.{self.id}"
 
     @property
-    def range(self) -> float:
-        """As measured, in m."""
-        return reading(self, 0, (0.0, math.inf)).range
-
-    @property
     def fault(self) -> str:
         """Why a range is no depth; empty: it is one."""
-        if getattr(self, "orientation", DOWN) != DOWN:
+        if self.orientation != DOWN:
             return "not_downward"
         return refusal_reason(reading(self, 0, (0.0, math.inf))) or ""
 
     @property
     def place(self) -> tuple[float, float] | None:
         """Latitude and longitude of a position, in degrees; None where there is none."""
-        if self.kind not in POSITIONS or getattr(self, "fix_type", 3) < 3:
+        if self.kind not in POSITIONS or (self.kind == "GPS_RAW_INT" and self.fix_type < 3):
             return None
-        latitude, longitude = self.lat / DEGREE, self.lon / DEGREE
+        latitude, longitude = self.lat / DEGREE, (self.lon or self.lng) / DEGREE
         valid = abs(latitude) <= 90 and abs(longitude) <= 180 and (latitude or longitude)
         return (latitude, longitude) if valid else None
 
@@ -178,7 +161,7 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     heard, refused = Counter[str](), Counter[str]()
     messages, pings = _one_vehicle(log_messages(path, heard, refused), refused)
     fixes = [each for each in messages if each.place]
-    if not fixes and any(m.kind in POSITIONS[:3] and m.lat == m.lon == 0 for m in messages):
+    if not fixes and any(m.kind in POSITIONS and m.lat == m.lon == m.lng == 0 for m in messages):
         raise InputError(f"{path}: {NO_FIX}")
     if not fixes or not pings:
         refused += Counter(each.fault for each in messages if each.kind in RANGES and each.fault)
@@ -188,9 +171,7 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     sonar = _sonar(path, pings, options.columns.get("depth", ""))
     refused["other_sonar"] += sum(each.sonar != sonar.sonar for each in pings)
     fix = min(fixes, key=lambda each: POSITIONS.index(each.kind))
-    places = np.array(
-        [(each.seconds, *(each.place or ())) for each in fixes if each.kind == fix.kind]
-    )
+    middle = np.median([each.place for each in fixes if each.kind == fix.kind], axis=0)
     words = f"positions {fix.own_kind}, depths {sonar.sonar} (m below the sonar)"
     if any(each.kind == "ATTITUDE" for each in messages):
         words += ", roll and pitch applied"
@@ -200,16 +181,21 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
         words += ", the submarine's own depth added"
     defaults = {
         "odometry.timeout": GAP, "odometry.wait": 2 * GAP, "odometry.surface": surface,
-        "odometry.max_speed": _usual_speed(places),
+        "odometry.max_speed": FASTEST,
     }  # fmt: skip
     replay = Replay(instance(FrontEndSettings, {**defaults, **given}))
     telemetry = Telemetry(surface, logged=True)
-    telemetry.frame = GeoReference(*np.median(places[:, 1:], axis=0).tolist())
+    frame = telemetry.frame = GeoReference(*middle.tolist())
     _replay(_as_live(messages, fix.kind, sonar), telemetry, replay)
-    found = _soundings(replay, telemetry.frame, options.sound_scale)
-    refused += replay.front_end.ledger.odometry_rejected
-    return replace(
-        found, understood=f"{words}, time UTC where the log knows it", refused=+refused,
+    taken, others = replay.ended(1e9)
+    stamps = np.append(taken.stamp_ns, others.stamp_ns)
+    order = np.argsort(stamps, kind="stable")
+    xyz = np.concatenate((taken.xyz, others.xyz))[order]
+    reason = np.array([""] * len(taken) + others.reason.tolist(), dtype=object)[order]
+    return RawSoundings(
+        frame.degrees(frame.to_projected(xyz[:, :2]))[:, ::-1], -xyz[:, 2], reason=reason,
+        stamp_ns=stamps[order], understood=f"{words}, time UTC where the log knows it",
+        refused=+(refused + replay.front_end.ledger.odometry_rejected),
         layout=quantity(sum(heard.values()), "message"),
     )  # fmt: skip
 
@@ -221,33 +207,15 @@ def _one_vehicle(
     kind those of its autopilot, where that sends it; else those of other components."""
     vehicles = defaultdict[Any, list[LogMessage]](list)
     for message in every:
-        own = vehicles[message.system]
-        if own and own[-1].kind == message.kind == "ATTITUDE":
-            own.pop()  # nothing can need it any more
-        own.append(message)
-    most, pings = list[LogMessage](), list[LogMessage]()
+        vehicles[message.system].append(message)
+    found = []
     for own in vehicles.values():
         sent = {each.kind for each in own if each.component == AUTOPILOT_COMPONENT}
         own = [m for m in own if m.component == AUTOPILOT_COMPONENT or m.kind not in sent]
-        depths = [each for each in own if each.kind in RANGES and not each.fault]
-        refused["other_vehicle"] += min(len(depths), len(pings))
-        if not most or len(depths) > len(pings):
-            most, pings = own, depths
-    if not any(each.place for each in most):
-        _place_from_origin(most)
-    return most, pings
-
-
-def _place_from_origin(messages: Iterable[LogMessage]) -> None:
-    """Place the positions that count metres from the EKF's origin."""
-    frame = None
-    for message in messages:
-        if message.kind == "GPS_GLOBAL_ORIGIN":
-            place = message.latitude / DEGREE, message.longitude / DEGREE
-            frame = GeoReference(*place) if any(place) else None
-        elif message.kind == "LOCAL_POSITION_NED" and frame is not None:
-            latitude, longitude = frame.to_degrees((message.y, message.x))
-            message.lat, message.lon = latitude * DEGREE, longitude * DEGREE
+        found.append((own, [each for each in own if each.kind in RANGES and not each.fault]))
+    most = max(found, key=lambda each: len(each[1]), default=([], []))
+    refused["other_vehicle"] += sum(len(depths) for _, depths in found) - len(most[1])
+    return most
 
 
 def _sonar(path: Path, pings: list[LogMessage], wanted: str) -> LogMessage:
@@ -256,17 +224,17 @@ def _sonar(path: Path, pings: list[LogMessage], wanted: str) -> LogMessage:
     own = defaultdict[str, list[LogMessage]](list)
     for each in pings:
         own[each.sonar].append(each)
-    rank = {name: RANGES.index(each[0].kind) for name, each in own.items()}
+    most = max(map(len, own.values()))
+    names = sorted(own, key=lambda name: (RANGES.index(own[name][0].kind), -len(own[name])))
+    best = next(own[name][0].kind for name in names if 2 * len(own[name]) >= most)
+    names = [n for n in names if own[n][0].kind == best]
     if wanted:
         names = [n for n in own if wanted.upper() in (n, n.split(".")[0])][:1]
-    else:
-        most = max(map(len, own.values()))
-        best = min(rank[name] for name, each in own.items() if 2 * len(each) >= most)
-        names = sorted((n for n in own if rank[n] == best), key=lambda name: -len(own[name]))
     if not names:
         every = " or ".join(f"depth={name}" for name in own)
         raise InputError(f"{path}: --columns: expected {every}, got depth={wanted}")
-    series = {n: np.array(sorted((each.seconds, each.range) for each in own[n])).T for n in names}
+    ranges = {n: [(m.seconds, reading(m, 0, (0.0, math.inf)).range) for m in own[n]] for n in names}
+    series = {name: np.array(sorted(each)).T for name, each in ranges.items()}
     first = series[names[0]][0]
     candidates = [
         Candidate(name, at_times(first, at, depth, TOGETHER), UNSAID, "m", {"depth": name})
@@ -276,28 +244,18 @@ def _sonar(path: Path, pings: list[LogMessage], wanted: str) -> LogMessage:
     return own[best_of(str(path), candidates)[0].name][0]
 
 
-def _usual_speed(places: np.ndarray) -> float:
-    """The speed that the vehicle seldom exceeds, in m/s; ``places``: time (s), latitude, longitude
-    [N, 3]."""
-    since = np.diff(places[:, 0])
-    steps = np.hypot(*np.diff(rough_metres(places[:, 1:]), axis=0).T)
-    known = (since > 0) & np.isfinite(steps)
-    speed = np.quantile(steps[known] / since[known], 0.9) if known.any() else 0.0
-    return min(float(speed), FASTEST)
-
-
 def _as_live(messages: list[LogMessage], fix: str, sonar: LogMessage) -> Iterator[LogMessage]:
     """The messages in the form in which a live link has them: positions of the kind ``fix`` as
     GLOBAL_POSITION_INT, and the ranges of one sonar, of its kind and of worse ones."""
     boot_ms, kinds = 0, RANGES[RANGES.index(sonar.kind) :]
-    yield from islice((m for m in messages if m.kind == "ATTITUDE"), 1)
+    yield from [m for m in messages if m.kind == "ATTITUDE"][:1]
     for message in messages:
-        boot_ms = getattr(message, "time_boot_ms", boot_ms)
-        if message.kind == fix != POSITIONS[0] and message.place:
-            own = getattr(message, "time_usec", SINCE_1970 * 1000) // 1000
-            ms = getattr(message, "time_boot_ms", own if own < SINCE_1970 else boot_ms)
-            still = {"relative_alt": 0.0, "vx": 0.0, "vy": 0.0}
-            yield LogMessage(**{**vars(message), "kind": POSITIONS[0], "time_boot_ms": ms, **still})
+        boot_ms = message.time_boot_ms or boot_ms
+        if message.kind == fix != POSITIONS[0] and (place := message.place):
+            own = message.time_boot_ms or message.time_usec // 1000
+            made = {"kind": POSITIONS[0], "lat": place[0] * DEGREE, "lon": place[1] * DEGREE}
+            boot = own if own < SINCE_1970 else boot_ms
+            yield LogMessage(**{**vars(message), **made, "time_boot_ms": boot})
         if message.kind not in RANGES or (message.id == sonar.id and message.kind in kinds):
             yield message
 
@@ -313,22 +271,6 @@ def _replay(live: Iterable[LogMessage], telemetry: Telemetry, replay: Replay) ->
             replay.front_end.clock_set_back()
         for event in events:
             replay.handle(event, Moment(arrived_ns, arrived_ns / SECOND))
-
-
-def _soundings(replay: Replay, frame: GeoReference, sound_scale: float) -> RawSoundings:
-    """As a reader returns them, by their times. Depths are divided by ``sound_scale``, since the
-    front end has applied it, to the range alone, and whoever places soundings applies it to depths.
-    """
-    pings, others = replay.ended(1e9)
-    stamps = np.append(pings.stamp_ns, others.stamp_ns)
-    order = np.argsort(stamps, kind="stable")
-    stamps, xyz = stamps[order], np.concatenate((pings.xyz, others.xyz))[order]
-    reason = np.array([""] * len(pings) + others.reason.tolist(), dtype=object)[order]
-    known = (stamps >= 0) & (stamps < LAST * SECOND)
-    reason[~known & (reason == "")] = "no_time"
-    place = frame.degrees(frame.to_projected(xyz[:, :2]))[:, ::-1]
-    stamps = np.where(known, stamps, 0)
-    return RawSoundings(place, -xyz[:, 2] / sound_scale, stamp_ns=stamps, reason=reason, fixed=True)
 
 
 #: A message as a log has it: kind, a function for its fields, time (s), system, component.
@@ -347,18 +289,19 @@ def log_messages(path: Path, heard: Counter[str], refused: Counter[str]) -> Iter
         written = (_json if path.suffix == ".mcap" else _pymavlink)(path, refused)
         for own, fields, seconds, system, component in written:
             heard[own] += 1
-            if own not in FIELDS and own not in OWN:
+            if own not in KINDS and own not in OWN:
                 continue
             memory.add(MESSAGE_BYTES)
+            if not 0 <= seconds < LAST:
+                refused["no_time"] += 1
+                continue
             first = seconds if first is None else first
+            kind = OWN[own][0] if own in OWN else own
             who = {"seconds": seconds, "system": system, "component": component}
             try:
                 every = _as_mavlink(own, fields(), seconds - first) if own in OWN else [fields()]
                 for each in every:
-                    kind = OWN[own][0] if own in OWN else own
-                    of = {name: _value(name, each[name]) for name in FIELDS[kind]}
-                    of = {"id": 0, "lat": 0, "lon": of.pop("lng", 0), **of}
-                    yield LogMessage(kind=kind, own_kind=own, **who, **of)
+                    yield LogMessage(kind=kind, own_kind=own, **who, **_numbers(each))
             except (KeyError, TypeError, ValueError, OverflowError):
                 refused["bad_message"] += 1
     except OSError as error:
@@ -370,21 +313,23 @@ def log_messages(path: Path, heard: Counter[str], refused: Counter[str]) -> Iter
         heard["nothing further: " + type(error).__name__] += 1
 
 
-def _value(name: str, value: Any) -> Any:
-    """The value of a field. JSON has enumerations as {"type": NAME}, flags as {"bits": N}, a text
-    perhaps as a list, and null for NaN. Raises for what is no such value."""
-    if isinstance(value, list):
-        value = "".join(map(str, value))
-    elif isinstance(value, dict) and "bits" in value:
-        value = value["bits"]
-    elif isinstance(value, dict) and name in INTEGERS:
-        with library() as mavutil:
-            value = getattr(mavutil.mavlink, str(value["type"]), -1)
-    if name == "param_id":
-        return str(value)
-    if name in INTEGERS:
-        return int(np.int64(value))  # refuses what no field can hold
-    return math.nan if value is None else float(value)
+def _numbers(fields: Fields) -> dict[str, Any]:
+    """The fields that are read. JSON has enumerations as {"type": NAME}, flags as {"bits": N}, a
+    text perhaps as a list, and null for NaN. Raises for what is no such value."""
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name == "param_id":
+            found[name] = "".join(map(str, value))
+        elif name in INTEGERS:
+            if isinstance(value, dict) and "bits" in value:
+                value = value["bits"]
+            elif isinstance(value, dict):
+                with library() as mavutil:
+                    value = getattr(mavutil.mavlink, str(value["type"]), -1)
+            found[name] = int(np.int64(value))  # refuses what no field can hold
+        elif name in NUMBERS:
+            found[name] = math.nan if value is None else float(value)
+    return found
 
 
 def _json(path: Path, refused: Counter[str]) -> Iterator[Written]:
@@ -437,18 +382,16 @@ def _pymavlink(path: Path, refused: Counter[str]) -> Iterator[Written]:
 
 def _as_mavlink(own: str, of: Fields, since_s: float) -> Iterator[Fields]:
     """The fields of MAVLink of a message of ArduPilot's own log, at a time since its first one."""
-    if of.get("I") or of.get("C") or (own == "ORGN" and of.get("Type")):
-        return  # not of the first receiver, or not of the first filter, or home
-    kind, fields = OWN[own]
+    if of.get("I"):
+        return  # not of the first receiver
     every = [of]
     if "Dist1" in of:  # before 2019: two sonars in a message
         every = [{"Instance": i - 1, "Dist": of[f"Dist{i}"], "Orient": of.get(f"Orient{i}", DOWN)}
                  for i in (1, 2) if f"Dist{i}" in of]  # fmt: skip
     for one in every:
-        made: dict[str, Any] = {**dict.fromkeys(FIELDS[kind], 0.0), **ABSENT_FIELDS}
-        made |= {"time_boot_ms": max(0, round(1e3 * since_s)), "param_id": of.get("Name")}
-        made |= {"type": SUBMARINE * ("ArduSub" in str(of.get("Message")))}
-        made |= {n: one[column] * factor for n, (column, factor) in fields.items() if column in one}
+        made = {n: one[column] * f for n, (column, f) in OWN[own][1].items() if column in one}
         if one.get("Stat", GOOD) != GOOD:
             made["signal_quality"] = NO_QUALITY
-        yield {**made, "lng": made.get("lon"), "time_usec": made["time_boot_ms"] * 1000}
+        submarine = SUBMARINE * ("ArduSub" in str(of.get("Message")))
+        yield {**made, "time_boot_ms": max(0, round(1e3 * since_s)), "type": submarine,
+               "param_id": str(of.get("Name"))}  # fmt: skip

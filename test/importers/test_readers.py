@@ -14,7 +14,6 @@ from mavlink_logs import dataflash as write_dataflash
 from nmea_sentences import sentence, spelt
 
 from poam_ros.core.errors import InputError
-from poam_ros.core.geodesy import GeoReference
 from poam_ros.importers.raw import RawSoundings, ReadOptions
 from poam_ros.importers.readers import READERS, find_reader, read_soundings
 
@@ -101,47 +100,6 @@ def test_attitudes_place_the_end_of_the_beam(tmp_path):
     np.testing.assert_allclose(np.abs(moved[:, 1]), depth * np.sin(np.radians(20)), rtol=0.01)
     assert (moved[:, 1] > 0).all()
     assert "roll and pitch applied" in tilted.source["understood"]
-
-
-@pytest.mark.parametrize("ending", ["log", "tlog"])
-def test_positions_may_count_from_the_origin_of_the_ekf(tmp_path, ending):
-    """Metres north and east, in a log without a receiver; of two filters the first is read."""
-    pytest.importorskip("pymavlink")
-    from pymavlink.dialects.v20 import ardupilotmega as dialect
-
-    lived, path = messages(), tmp_path / f"ekf.{ending}"
-    frame, link = GeoReference(LATITUDE[0], LONGITUDE[0]), dialect.MAVLink(None, srcSystem=2)
-    east_north = [frame.metres(*place) for place in zip(LATITUDE, LONGITUDE, strict=True)]
-    if ending == "tlog":
-        link.srcComponent, degrees = 1, (round(1e7 * LATITUDE[0]), round(1e7 * LONGITUDE[0]))
-        made = [dialect.MAVLink_gps_global_origin_message(*degrees, 0)]
-        made += [dialect.MAVLink_local_position_ned_message(1000 * i, north, east, *[0.0] * 4)
-                 for i, (east, north) in enumerate(east_north)]  # fmt: skip
-        for message in made:
-            message.pack(link)
-        begin, depths = lived[0][0], lived[1::2]
-        places = [(begin + 10**9 * i, message) for i, message in enumerate(made[1:])]
-        rows = [row for pair in zip(places, depths, strict=True) for row in pair]
-        tlog(path, [(begin, made[0]), *rows])
-    else:
-        lines = [
-            "FMT, 128, 89, FMT, BBnNZ, Type,Length,Name,Format,Columns",
-            "FMT, 134, 30, ORGN, QBLLe, TimeUS,Type,Lat,Lng,Alt",
-            "FMT, 135, 80, XKF1, QBff, TimeUS,C,PN,PE",
-            "FMT, 131, 30, RFND, QBCBB, TimeUS,Instance,Dist,Stat,Orient",
-            f"ORGN, 0, 0, {LATITUDE[0]:.7f}, {LONGITUDE[0]:.7f}, 12.0",
-            f"ORGN, 0, 1, {LATITUDE[0] + 0.01:.7f}, {LONGITUDE[0]:.7f}, 12.0",  # home
-        ]
-        for i, (east, north) in enumerate(east_north):
-            lines += [f"XKF1, {1000000 * i}, 0, {north:.3f}, {east:.3f}",
-                      f"XKF1, {1000000 * i}, 1, {north + 50:.3f}, {east:.3f}",
-                      f"RFND, {1000000 * i}, 0, {DEPTH[i]:.2f}, 4, 25"]  # fmt: skip
-        path.write_text("\n".join([*lines, ""]))
-    whole, found = read_soundings(telemetry(tmp_path / "a.tlog")), read_soundings(path)
-    assert len(found) == COUNT, found.refused
-    np.testing.assert_allclose(found.z, whole.z, atol=0.011)
-    np.testing.assert_allclose(np.diff(found.xy, axis=0), np.diff(whole.xy, axis=0), atol=0.05)
-    np.testing.assert_allclose(found.projection.latitude, whole.projection.latitude, atol=1e-5)
 
 
 def gpx(path):
