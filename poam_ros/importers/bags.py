@@ -11,9 +11,9 @@ import math
 import os
 import re
 import shlex
-import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -147,9 +147,10 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
     given |= {"start": options.start, "stop": options.stop, "sonar.base_frame": ""}
     settings = instance(BagSettings, given)
     placing = instance(FrontEndSettings, given, workspace=Extent.of(bounds) if bounds else None)
-    reach, replay, decoder = ReadProgress(), Replay(placing), _Decoder(path, settings)
+    replay, decoder = Replay(placing), _Decoder(path, settings)
+    recording = Recording(path, settings.topics)
     heard, refused, first = Counter[str](), Counter[str](), None
-    for raw in bag_messages(path, frozenset(settings.topics), reach):
+    for raw in recording:
         heard[raw.topic] += 1
         if raw.kind not in (kinds := settings.topics[raw.topic]):
             wanted = " or ".join(kinds)
@@ -172,15 +173,18 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
     refused += front_end.ledger.rejected
     if not len(samples):
         if not {settings.odom_topic, settings.range_topic} <= heard.keys():
-            raise _topics_asked(path, settings, reach)
+            raise _topics_asked(recording, settings)
         reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
         there = ", ".join(f"{n} on {topic}" for topic, n in heard.items())
         raise InputError(
             f"{path}: expected pings with odometry, got none accepted (messages: "
             f"{there or 'none on these topics'}; refused: {reasons or 'none'})"
         )
-    words = [f"{name} is cut short ({why}): read up to there" for name, why in reach.torn.items()]
-    words.append(f"{100 * reach.share:.0f} % of {reach.size / 1e6:.1f} MB could be read")
+    words = [
+        f"{name} is cut short ({why}): read up to there" for name, why in recording.torn.items()
+    ]
+    read, size = recording.read, recording.size
+    words.append(f"{100 * read / max(1, size):.0f} % of {size / 1e6:.1f} MB could be read")
     above = front_end.ledger.suspect[ABOVE_WATER]
     if 2 * above > front_end.buffer.added:
         words.append(
@@ -190,7 +194,7 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
         )
     source = {
         "understood": "; ".join(words),
-        "recording": {**asdict(settings), "bytes_read": reach.read, "bytes": reach.size},
+        "recording": {**asdict(settings), "bytes_read": read, "bytes": size},
         "gate": nested(plain(values_of(placing))),
         **(decoder.frame.values if decoder.frame is not None else {}),
     }
@@ -200,27 +204,25 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
     )
 
 
-def _topics_asked(path: Path, settings: BagSettings, reach: ReadProgress) -> InputError:
+def _topics_asked(recording: Recording, settings: BagSettings) -> InputError:
     """Which topics a recording has, and the command that maps those that fit."""
-    words = []
+    words, topics = [], recording.topics
     for option, topic, kinds in (
         ("--odom-topic", settings.odom_topic, POSITIONS),
         ("--range-topic", settings.range_topic, RANGES),
     ):
         fits = sorted(
             (name != topic, kinds.index(kind), not NAMED.search(name.rpartition("/")[2]), name)
-            for name, kind in reach.topics.items()
-            if kind in kinds and name in reach.filled
-            and (name == topic or name not in settings.topics)
-        )  # fmt: skip
+            for name, kind in topics.items()
+            if kind in kinds and (name == topic or name not in settings.topics)
+        )
         words += [option, fits[0][-1]] if fits else []
-    there = ", ".join(f"{name} ({kind}{'' if name in reach.filled else ', empty'})"
-                      for name, kind in sorted(reach.topics.items()))  # fmt: skip
-    ask = f": {pasted('map', path)} {shlex.join(words)}" if len(words) == 4 else ""
+    there = ", ".join(f"{name} ({kind})" for name, kind in sorted(topics.items()))
+    ask = f": {pasted('map', recording.path)} {shlex.join(words)}" if len(words) == 4 else ""
     return InputError(
-        f"{path}: expected positions on {settings.odom_topic} and ranges on "
-        f"{settings.range_topic}; the recording has {there or 'no topic'}. Name them, as in "
-        f"--odom-topic TOPIC --range-topic TOPIC{ask}"
+        f"{recording.path}: expected positions on {settings.odom_topic} and ranges on "
+        f"{settings.range_topic}; the recording has messages on {there or 'no topic'}. Name them, "
+        f"as in --odom-topic TOPIC --range-topic TOPIC{ask}"
     )
 
 
@@ -297,20 +299,57 @@ class RawMessage(NamedTuple):
 
 
 @dataclass
-class ReadProgress:
-    """How far recordings could be read: bytes read, bytes in all, and what stopped reading, by
-    file. ``topics``: their types; ``filled``: those with messages, as far as they were met."""
+class Recording:
+    """The messages of some topics, in the order of recording.
 
+    Attributes:
+        path: a rosbag2 folder, or one of its files.
+        wanted: the topics.
+        topics: all that have messages, with their types, as far as they were met.
+        torn: what stopped reading, by file.
+        read, size: bytes that could be read, and in all.
+    """
+
+    path: Path
+    wanted: Collection[str]
+    topics: dict[str, str] = field(default_factory=dict)
+    torn: dict[str, str] = field(default_factory=dict)
     read: int = 0
     size: int = 0
-    torn: dict[str, str] = field(default_factory=dict)
-    topics: dict[str, str] = field(default_factory=dict)
-    filled: set[str] = field(default_factory=set)
 
-    @property
-    def share(self) -> float:
-        """The share of the bytes that could be read."""
-        return self.read / self.size if self.size else 0.0
+    def __iter__(self) -> Iterator[RawMessage]:
+        """Raises an ``InputError``: there is no recording, its libraries are not installed, or
+        nothing of it can be read."""
+        files = [self.path]
+        if self.path.is_dir():
+            # Numbers in names by their size, as dive_2 before dive_10.
+            files = sorted(
+                (file for file in self.path.iterdir() if file.suffix in SUFFIXES),
+                key=lambda file: re.sub(r"\d+", lambda digits: digits[0].zfill(20), file.name),
+            )
+        if not files or not all(file.is_file() for file in files):
+            raise InputError(
+                f"{self.path}: expected a rosbag2 folder with .mcap or .db3 files, or such a file "
+                "(compressed ones: ros2 bag convert)"
+            )
+        self.size = sum(file.stat().st_size for file in files)
+        for file in files:
+            before, size = self.read, file.stat().st_size
+            try:
+                for done, message in (_mcap if file.suffix == ".mcap" else _sqlite)(file):
+                    self.read = before + min(done, size)
+                    self.topics[message.topic] = message.kind
+                    if message.topic in self.wanted and message.data:
+                        yield message
+                self.read = before + size
+            except InputError as error:
+                raise InputError(f"{file}: {error}") from None
+            except Exception as error:  # of decoding, of SQLite: each library has its own
+                text = f"{type(error).__name__} {error}".strip()
+                if not self.read:
+                    kind = "an MCAP file" if file.suffix == ".mcap" else "a rosbag2 database"
+                    raise InputError(f"{file}: expected {kind} ({text})") from None
+                self.torn[file.name] = text
 
 
 def is_bag(path: Path) -> bool:
@@ -318,39 +357,9 @@ def is_bag(path: Path) -> bool:
     return path.is_dir() or path.suffix in SUFFIXES
 
 
-def bag_messages(path: Path, topics: frozenset[str], reach: ReadProgress) -> Iterator[RawMessage]:
-    """The messages of some topics, in the order of recording; ``reach`` is kept up to date.
-
-    Raises:
-        InputError: there is no recording, its libraries are not installed, or nothing of it can
-            be read.
-    """
-    files = [path]
-    if path.is_dir():
-        # Numbers in names by their size, as dive_2 before dive_10.
-        files = sorted(
-            (file for file in path.iterdir() if file.suffix in SUFFIXES),
-            key=lambda file: re.sub(r"\d+", lambda digits: digits[0].zfill(20), file.name),
-        )
-    if not files or not all(file.is_file() for file in files):
-        raise InputError(
-            f"{path}: expected a rosbag2 folder with .mcap or .db3 files, or such a file "
-            "(compressed ones: ros2 bag convert)"
-        )
-    reach.size = sum(file.stat().st_size for file in files)
-    before = 0
-    for file in files:
-        for done, message in (_mcap if file.suffix == ".mcap" else _sqlite)(file, topics, reach):
-            reach.read = before + done
-            yield message
-        before += file.stat().st_size
-        if file.name not in reach.torn:
-            reach.read = before
-
-
 def mcap_messages(stream: BinaryIO) -> Iterator[tuple[Any, Any, Any]]:
-    """Schema (None without one) and channel of an MCAP file with each message, from the front; also
-    where they begin, with None.
+    """Schema (None without one), channel and message of each message of an MCAP file, from the
+    front.
 
     Raises:
         InputError: a chunk holds more than is allowed.
@@ -369,70 +378,38 @@ def mcap_messages(stream: BinaryIO) -> Iterator[tuple[Any, Any, Any]]:
                 schemas[record.id] = record
             elif isinstance(record, Channel):
                 channels[record.id] = record
-                yield schemas.get(record.schema_id), record, None
             elif isinstance(record, Message):
                 channel = channels[record.channel_id]
                 yield schemas.get(channel.schema_id), channel, record
 
 
-def _mcap(
-    file: Path, topics: frozenset[str], reach: ReadProgress
-) -> Iterator[tuple[int, RawMessage]]:
-    with requires_extra(f"{file}: a recording", "mcap and rosbags", "bags"):
-        from mcap.exceptions import InvalidMagic
-    with file.open("rb") as stream:
-        try:
-            for schema, channel, message in mcap_messages(stream):
-                if schema is None:
-                    continue
-                reach.topics[channel.topic] = schema.name
-                if message is None:
-                    continue
-                reach.filled.add(channel.topic)
-                if channel.topic not in topics or channel.message_encoding != "cdr":
-                    continue
+def _mcap(file: Path) -> Iterator[tuple[int, RawMessage]]:
+    """The messages, each with the bytes that are read by then."""
+    with requires_extra(f"{file}: a recording", "mcap and rosbags", "bags"), file.open("rb") as own:
+        for schema, channel, message in mcap_messages(own):
+            if schema is not None and channel.message_encoding == "cdr":
                 text = schema.data if schema.encoding == "ros2msg" else b""
                 of = channel.topic, schema.name, text.decode("utf-8", "replace")
-                yield stream.tell(), RawMessage(*of, message.log_time, message.data)
-        except InputError as error:
-            raise InputError(f"{file}: {error}") from None
-        except InvalidMagic as error:
-            if not reach.read and stream.tell() < 16:
-                raise InputError(f"{file}: expected an MCAP file ({error})") from None
-            reach.torn[file.name] = "its end is not one"
-        except Exception as error:  # of decompression, of decoding: each library has its own
-            reach.torn[file.name] = f"{type(error).__name__} {error}".strip()
+                yield own.tell(), RawMessage(*of, message.log_time, message.data)
 
 
-def _sqlite(
-    file: Path, topics: frozenset[str], reach: ReadProgress
-) -> Iterator[tuple[int, RawMessage]]:
-    size, done = file.stat().st_size, 0
-    try:  # neither a lock nor a journal is left beside somebody's record
-        connection = read_only(file)
-    except (sqlite3.Error, OSError) as error:
-        raise InputError(f"{file}: expected a rosbag2 database ({error})") from None
-    try:
+def _sqlite(file: Path) -> Iterator[tuple[int, RawMessage]]:
+    """Likewise. A topic's type alone decides whether bytes are read: a camera's are not."""
+    done = 0
+    with closing(read_only(file)) as connection:  # neither a lock nor a journal is left beside it
         if connection.execute(OTHERS).fetchone()[0]:
-            raise InputError(f"{file}: expected a rosbag2 database, got one with computed rows")
-        rows = connection.execute("SELECT id, name, type FROM topics").fetchall()
-        every = {number: (str(name), str(kind)) for number, name, kind in rows}
-        reach.topics.update(every.values())
-        wanted = [number for number, (name, _) in every.items() if name in topics]
+            raise InputError("expected a rosbag2 database, got one with computed rows")
         # By number, which is the order of recording and of the file: no index is needed for it.
-        query = (
-            f"SELECT topic_id, timestamp, CASE WHEN topic_id IN ({','.join('?' * len(wanted))}) "
-            "THEN data END FROM messages ORDER BY id"
-        )
-        for number, time_ns, data in connection.execute(query, wanted):
-            reach.filled.add(every.get(number, ("",))[0])
-            if data is not None:
-                done += len(data)
-                refuse_larger(f"{file}: a message", len(data), RECORD_FACTOR)
-                yield min(done, size), RawMessage(*every[number], "", time_ns, bytes(data))
-    except sqlite3.DatabaseError as error:
-        if not reach.read:
-            raise InputError(f"{file}: expected a rosbag2 database ({error})") from None
-        reach.torn[file.name] = str(error)
-    finally:
-        connection.close()
+        # Whether a topic is wanted is looked up in few rows, not in each message.
+        kinds = *POSITIONS, *RANGES, *STATE
+        of = f"SELECT id FROM topics WHERE type IN ({','.join('?' * len(kinds))})"
+        every = {number: (str(name), str(kind)) for number, name, kind
+                 in connection.execute("SELECT id, name, type FROM topics")}  # fmt: skip
+        rows = connection.execute(
+            f"SELECT topic_id, timestamp, CASE WHEN topic_id IN ({of}) THEN data END "
+            "FROM messages ORDER BY id", kinds,
+        )  # fmt: skip
+        for number, time_ns, data in rows:
+            done += len(data or b"")
+            refuse_larger("a message", len(data or b""), RECORD_FACTOR)
+            yield done, RawMessage(*every[number], "", time_ns, bytes(data or b""))

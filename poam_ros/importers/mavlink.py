@@ -13,6 +13,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -142,8 +143,7 @@ def is_json_recording(path: Path, head: bytes) -> bool:
     try:
         with path.open("rb") as file:
             found = mcap_messages(file) if path.suffix == ".mcap" else iter(())
-            channel = next(each for _, each, message in found if message is not None)
-        return bool(channel.message_encoding == "json")
+            return any(channel.message_encoding == "json" for _, channel, _ in islice(found, 1))
     except Exception:  # whatever a torn file makes the library raise: its reader says so
         return False
 
@@ -336,7 +336,7 @@ def _json(path: Path, refused: Counter[str]) -> Iterator[Written]:
     """Of a recording of BlueOS."""
     with requires_extra(f"{path}: recordings", "mcap", "bags"), path.open("rb") as file:
         for _, channel, message in mcap_messages(file):
-            if message is None or channel.message_encoding != "json":
+            if channel.message_encoding != "json":
                 continue
             refuse_larger(f"{path}: a message", len(message.data), JSON_FACTOR)
             try:
