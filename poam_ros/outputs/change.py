@@ -34,7 +34,7 @@ from ..core.geodesy import LOCAL, GeoReference
 from ..core.geometry import Grid
 from ..planning.tvu import CONFIDENCE_95
 from .chart import SIMULATED as SIMULATED_NOTE
-from .exports import geotiff_of, raster_options
+from .exports import raster_of
 from .figures import DPI, WIDTH, blank_figure, draw_layer, outline_cells, save_figure
 from .folder import write_table
 from .html import SIMULATED, figure, section, table, write_page
@@ -294,10 +294,10 @@ def write_change_raster(folder: Path, change: Change, place: GeoReference | None
         InputError: rasterio is not installed.
     """
     wkt = LOCAL if place is None else place.system().to_wkt("WKT1_GDAL")
-    options = raster_options("change.tif", change.grid, wkt, place)
     tags = {"simulated": SIMULATED_NOTE} if change.simulated else {}
+    content = raster_of("change.tif", change.layers, change.grid, wkt, place, tags=tags)
     with atomic_write(folder / "change.tif") as file:
-        file.write(geotiff_of(change.layers, options, tags))
+        file.write(content)
     return folder / "change.tif"
 
 

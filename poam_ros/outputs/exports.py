@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 NOTHING, BAG_NODATA = -1, 1e6
 #: A BAG must name its vertical datum; the template's unknown one would be read as a depth datum.
 UNKNOWN_DATUM = 'VERT_CS["unknown",VERT_DATUM["unknown",2005],UNIT["metre",1],AXIS["Up",UP]]'
+#: Driver and options of a GeoTIFF.
+GEOTIFF = {"driver": "GTiff", "compress": "deflate", "predictor": "3", "interleave": "band"}
 #: What another survey measures, as band of a GeoTIFF and variable of a NetCDF.
 OTHER = "uncertainty of another survey (95 %)"
 #: Grey values of a trinary map, as Nav2's map saver writes them.
@@ -131,10 +133,9 @@ def geotiff(chart: Chart, name: str) -> dict[str, bytes]:
         "TVU within, S-44 ed. 6 (0: none, 1: 2, 2: 1a and 1b, 3: Special, 4: Exclusive)": chart.tvu,
         OTHER: chart.uncertainty_other_survey,
     }
-    options = raster_options(name, chart.grid, chart.crs_wkt)
-    options |= {"predictor": 3, "interleave": "band"}
     units = ("metre", "metre", "", "metre", "", "metre")
-    return {name: geotiff_of(bands, options, chart.provenance, units)}
+    content = raster_of(name, bands, chart.grid, chart.crs_wkt, tags=chart.provenance, units=units)
+    return {name: content}
 
 
 def bag(chart: Chart, name: str) -> dict[str, bytes]:
@@ -166,32 +167,44 @@ def bag(chart: Chart, name: str) -> dict[str, bytes]:
     }  # fmt: skip
     if chart.datum is None:
         metadata["VAR_VERT_WKT"] = UNKNOWN_DATUM
-    options = {**raster_options(name, chart.grid, chart.crs_wkt), **metadata, "nodata": BAG_NODATA}
-    from rasterio import MemoryFile
-
-    with MemoryFile() as file:
-        with file.open(driver="BAG", count=2, **options) as raster:
-            for number, layer in enumerate((chart.elevation, chart.uncertainty), start=1):
-                raster.write(_north_first(np.nan_to_num(layer, nan=BAG_NODATA)), number)
-        return {name: bytes(file.read())}
+    layers = {"elevation": chart.elevation, "uncertainty": chart.uncertainty}
+    content = raster_of(
+        name, layers, chart.grid, chart.crs_wkt, driver="BAG", nodata=BAG_NODATA, **metadata
+    )
+    return {name: content}
 
 
-def raster_options(
-    name: str, grid: Grid, crs_wkt: str, place: GeoReference | None = None
-) -> dict[str, Any]:
-    """Options with which a raster on a grid is opened.
+def raster_of(
+    name: str,
+    layers: Mapping[str, np.ndarray],
+    grid: Grid,
+    crs_wkt: str,
+    place: GeoReference | None = None,
+    *,
+    tags: Mapping[str, str] | None = None,
+    units: Sequence[str] = (),
+    nodata: float = np.nan,
+    **options: str,
+) -> bytes:
+    """A raster of layers [rows, columns] by name, row 0 south, NaN where empty; a GeoTIFF unless
+    ``options`` name another driver.
 
     Args:
         name: of the file, for the message that rasterio is missing.
+        layers: by name.
         grid: of the cells.
         crs_wkt: coordinate system.
         place: of a grid in the map's own coordinates; None: they are those of the system.
+        tags: of the file.
+        units: of the layers; empty: not said.
+        nodata: value of empty cells.
+        options: of GDAL's driver.
 
     Raises:
         InputError: rasterio is not installed.
     """
     with requires_extra(name, "rasterio"):
-        from rasterio import Affine
+        from rasterio import Affine, MemoryFile
         from rasterio.crs import CRS
     borders, (rows, columns), (width, height) = grid.borders, grid.shape, grid.cell_size
     corner = Affine(width, 0.0, borders.xmin, 0.0, -height, borders.ymax)
@@ -199,36 +212,20 @@ def raster_options(
         ends = np.array([[borders.xmin, borders.ymax]]) + [[0, 0], [width, 0], [0, -height]]
         (c, f), right, below = place.to_projected(ends)
         corner = Affine(right[0] - c, below[0] - c, c, right[1] - f, below[1] - f, f)
-    crs = CRS.from_wkt(crs_wkt)
-    return {"width": columns, "height": rows, "dtype": "float32", "crs": crs, "transform": corner}
-
-
-def geotiff_of(
-    layers: Mapping[str, np.ndarray],
-    options: Mapping[str, Any],
-    tags: Mapping[str, str],
-    units: Sequence[str] = (),
-) -> bytes:
-    """A GeoTIFF of layers [rows, columns] by name, row 0 south; NaN in empty cells.
-
-    ``options``: of ``raster_options``; ``units``: of the layers, empty: not said.
-    """
-    from rasterio import MemoryFile
-
+    options = options or GEOTIFF
     with MemoryFile() as file:
-        packed = {"compress": "deflate", "nodata": np.nan, "count": len(layers)}
-        with file.open(driver="GTiff", **{**options, **packed}) as raster:
-            for number, (name, layer) in enumerate(layers.items(), start=1):
-                raster.write(_north_first(layer), number)
-                raster.set_band_description(number, name)
+        with file.open(
+            width=columns, height=rows, count=len(layers), dtype="float32", nodata=nodata,
+            crs=CRS.from_wkt(crs_wkt), transform=corner, **options,
+        ) as raster:  # fmt: skip
+            for number, (band, layer) in enumerate(layers.items(), start=1):
+                values = np.nan_to_num(layer[::-1], nan=nodata)
+                raster.write(np.ascontiguousarray(values, dtype=np.float32), number)
+                raster.set_band_description(number, band)
             if units:
                 raster.units = units
-            raster.update_tags(**tags)
+            raster.update_tags(**(tags or {}))
         return bytes(file.read())
-
-
-def _north_first(layer: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(layer[::-1], dtype=np.float32)
 
 
 def nav2(chart: Chart, name: str) -> dict[str, bytes]:

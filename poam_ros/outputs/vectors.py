@@ -12,11 +12,10 @@ import errno
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -25,7 +24,7 @@ from ..core.errors import InputError, requires_extra
 from ..core.files import atomic_write
 from ..core.geodesy import WGS84
 from .chart import UNITS, Chart, ExportSettings
-from .folder import make_folder
+from .folder import make_folder, write_table
 from .run import Run
 from .volume import round_step
 
@@ -46,56 +45,66 @@ KML_STYLES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Feature:
+class Feature(NamedTuple):
     """A line, or a polygon with its holes.
 
     Attributes:
         kind: ``LINE``; ``AREA``, all that is at least as deep; or ``BAND``, where the line may lie.
         level: of the contour, in the unit of the settings.
-        shape: a shapely geometry, north-up in m.
-        low, high: widest 95 % interval of the map along the line; None for polygons.
+        shape: a shapely geometry, north-up in m, or in degrees.
+        attributes: as in files: the level; of lines also the widest 95 % interval of the map along
+            them, and whether they are closed.
     """
 
     kind: str
     level: float
     shape: Any
-    low: float | None = None
-    high: float | None = None
+    attributes: dict[str, Any]
 
 
-def contours(chart: Chart) -> list[Feature]:
+def contours(chart: Chart, degrees: bool = False) -> list[Feature]:
     """All features of a map in drawing order: bands, areas, lines.
+
+    ``degrees``: in longitude and latitude, of a map with a georeference.
 
     Raises:
         InputError: the map has no value, or the interval gives too many levels.
     """
     with requires_extra("contours", "matplotlib"):
         from contourpy import FillType, LineType, contour_generator
-    from shapely import LineString
+    import shapely
 
     scale = UNITS[chart.settings.units]
     values, half = chart.height / scale, chart.uncertainty / scale
     finite = values[np.isfinite(values)]
     if not len(finite):
         raise InputError("contours: expected a map with values, got none")
-    x, y = chart.grid.x, chart.grid.y
-    by_kind: dict[str, list[Feature]] = {BAND: [], AREA: [], LINE: []}
+    found: dict[str, list[tuple[float, Any, dict[str, Any]]]] = {BAND: [], AREA: [], LINE: []}
     kinds: dict[str, Any] = {"fill_type": FillType.OuterOffset, "line_type": LineType.Separate}
+    x, y = chart.grid.x, chart.grid.y
     heights: Any = contour_generator(x, y, np.ma.masked_invalid(values), **kinds)
     deepest = np.inf if chart.settings.depth else -np.inf
     for level in levels_of(finite, chart.settings.contour_interval):
         ends = sorted((level, deepest))
-        by_kind[AREA] += [Feature(AREA, level, shape) for shape in _filled(heights, *ends)]
+        found[AREA] += [(level, shape, {}) for shape in _filled(heights, *ends)]
         # Signed, so that places between two cells on either side of the line are in the band.
         bands = contour_generator(x, y, np.ma.masked_invalid((values - level) / half), **kinds)
-        by_kind[BAND] += [Feature(BAND, level, shape) for shape in _filled(bands, -1.0, 1.0)]
+        found[BAND] += [(level, shape, {}) for shape in _filled(bands, -1.0, 1.0)]
         for line in heights.lines(level):
             if len(line) > 1:
                 widest = float(chart.grid.interpolate(np.nan_to_num(half), line).max())
-                shape = LineString(line)
-                by_kind[LINE].append(Feature(LINE, level, shape, level - widest, level + widest))
-    return [feature for features in by_kind.values() for feature in features]
+                interval = {"low": round(level - widest, 4), "high": round(level + widest, 4)}
+                shape = shapely.LineString(line)
+                found[LINE].append((level, shape, {**interval, "closed": shape.is_closed}))
+    shapes = np.array([shape for rows in found.values() for _, shape, _ in rows], dtype=object)
+    if degrees and chart.place is not None:
+        place = chart.place
+        shapes = shapely.transform(shapes, lambda xy: place.degrees(xy).round(DIGITS))
+    rows = ((kind, level, more) for kind, rows in found.items() for level, _, more in rows)
+    return [
+        Feature(kind, level, shape, {_level_name(chart): round(level, 4), **more})
+        for shape, (kind, level, more) in zip(shapes, rows, strict=True)
+    ]
 
 
 def levels_of(values: np.ndarray, interval: float) -> list[float]:
@@ -127,34 +136,15 @@ def _level_name(chart: Chart) -> str:
     return chart.height_name if unit == "m" else f"{chart.height_name}_{unit}"
 
 
-def _attributes(chart: Chart, feature: Feature) -> dict[str, Any]:
-    attributes = {"kind": feature.kind, _level_name(chart): round(feature.level, 4)}
-    if feature.low is not None and feature.high is not None:
-        attributes |= {"low": round(feature.low, 4), "high": round(feature.high, 4)}
-        attributes["closed"] = feature.shape.is_closed
-    return attributes
-
-
-def _in_degrees(chart: Chart) -> Iterator[tuple[Feature, dict[str, Any], Any]]:
-    """Features with their attributes, and their shapes in longitude and latitude."""
-    import shapely
-
-    place, features = chart.place, contours(chart)
-    assert place is not None  # exports.py checks it
-    shapes = np.array([feature.shape for feature in features], dtype=object)
-    turned = shapely.transform(shapes, lambda xy: place.degrees(xy).round(DIGITS))
-    for feature, shape in zip(features, turned, strict=True):
-        yield feature, _attributes(chart, feature), shape
-
-
 def geojson(chart: Chart, name: str) -> dict[str, bytes]:
     """A FeatureCollection in degrees (RFC 7946); ``kind`` is contour, area or band."""
     from shapely.geometry import mapping
 
     written = [
-        {"type": "Feature", "properties": attributes, "geometry": mapping(shape)}
-        for _, attributes, shape in _in_degrees(chart)
-    ]
+        {"type": "Feature", "properties": {"kind": each.kind, **each.attributes},
+         "geometry": mapping(each.shape)}
+        for each in contours(chart, degrees=True)
+    ]  # fmt: skip
     tree = {"type": "FeatureCollection", "provenance": dict(chart.provenance), "features": written}
     return {name: json.dumps(tree).encode()}
 
@@ -169,27 +159,27 @@ def kml(chart: Chart, name: str) -> dict[str, bytes]:
         text = " ".join(f"{lon:.7f},{lat:.7f}" for lon, lat in line.coords)
         return f"<{tag}><coordinates>{text}</coordinates></{tag}>"
 
-    folders: dict[str, list[str]] = {kind: [] for kind, *_ in KML_STYLES}
-    for feature, attributes, shape in _in_degrees(chart):
+    folders = dict.fromkeys((kind for kind, *_ in KML_STYLES), "")
+    for kind, level, shape, attributes in contours(chart, degrees=True):
         data = "".join(
-            f'<Data name="{key}"><value>{value}</value></Data>' for key, value in attributes.items()
+            f'<Data name="{key}"><value>{value}</value></Data>'
+            for key, value in {"kind": kind, **attributes}.items()
         )
-        if feature.kind == LINE:
+        if kind == LINE:
             geometry = places("LineString", shape)
         else:
-            outer, *holes = (places("LinearRing", r) for r in (shape.exterior, *shape.interiors))
-            inner = "".join(f"<innerBoundaryIs>{hole}</innerBoundaryIs>" for hole in holes)
-            geometry = f"<Polygon><outerBoundaryIs>{outer}</outerBoundaryIs>{inner}</Polygon>"
-        folders[feature.kind].append(
-            f"<Placemark><name>{feature.level:g} {chart.settings.units}</name>"
-            f"<styleUrl>#{feature.kind}</styleUrl>"
+            rings = (("outer", shape.exterior), *(("inner", hole) for hole in shape.interiors))
+            borders = (f"<{side}BoundaryIs>{places('LinearRing', ring)}</{side}BoundaryIs>"
+                       for side, ring in rings)  # fmt: skip
+            geometry = f"<Polygon>{''.join(borders)}</Polygon>"
+        folders[kind] += (
+            f"<Placemark><name>{level:g} {chart.settings.units}</name><styleUrl>#{kind}</styleUrl>"
             f"<ExtendedData>{data}</ExtendedData>{geometry}</Placemark>"
         )
     described = escape("; ".join(f"{key}: {text}" for key, text in chart.provenance.items()))
     styles = "".join(f'<Style id="{kind}">{style}</Style>' for kind, style, _ in KML_STYLES)
     body = "".join(
-        f"<Folder><name>{kind}</name><visibility>{shown}</visibility>{''.join(folders[kind])}"
-        "</Folder>"
+        f"<Folder><name>{kind}</name><visibility>{shown}</visibility>{folders[kind]}</Folder>"
         for kind, _, shown in KML_STYLES
     )
     text = (
@@ -209,9 +199,8 @@ def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
     layers, features = {}, contours(chart)
     for kind, geometry in ((LINE, "LineString"), (AREA, "Polygon"), (BAND, "Polygon")):
         chosen = [feature for feature in features if feature.kind == kind]
-        rows = [_attributes(chart, feature) for feature in chosen]
         names = [_level_name(chart), *(("low", "high", "closed") if kind == LINE else ())]
-        columns = {key: np.array([row[key] for row in rows], dtype=float) for key in names}
+        columns = {key: np.array([f.attributes[key] for f in chosen], dtype=float) for key in names}
         layers[kind] = geometry, np.array([f.shape for f in chosen], dtype=object), columns
     crs = chart.crs_wkt if chart.place is not None else None
     return {name: geopackage_of(name, layers, crs, dict(chart.provenance))}
@@ -296,11 +285,13 @@ def export_soundings(run: Run | Path, to: Path, settings: ExportSettings) -> Pat
         shapes = shapely.points(*(columns.pop(name) for name in names))
         fields = {k: v.astype(object) if v.dtype.kind == "U" else v for k, v in columns.items()}
         content = geopackage_of(to.name, {"soundings": ("Point", shapes, fields)}, crs)
+        with atomic_write(to) as file:
+            file.write(content)
+        return to
+    rows = zip(*(map(str, each.tolist()) for each in columns.values()), strict=True)
+    if ending == ".csv":
+        write_table(to, [*columns], rows)
     else:
-        separator, most = (" ", 3) if ending == ".xyz" else (",", len(columns))
-        rows = zip(*(map(str, each.tolist()) for each in [*columns.values()][:most]), strict=True)
-        written = [*rows] if ending == ".xyz" else [tuple(columns), *rows]
-        content = "".join(f"{separator.join(row)}\n" for row in written).encode()
-    with atomic_write(to) as file:
-        file.write(content)
+        with atomic_write(to) as file:
+            file.writelines(f"{' '.join(row[:3])}\n".encode() for row in rows)
     return to

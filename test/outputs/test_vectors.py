@@ -82,7 +82,7 @@ def test_lines_lie_where_the_map_has_their_level_and_in_their_band(lake):
         depth = chart.grid.interpolate(chart.depth, np.array(line.shape.coords))
         known = np.isfinite(depth)
         assert known.any() and np.allclose(depth[known], line.level, atol=1e-9)
-        assert line.low == pytest.approx(line.level - 0.196, abs=1e-3)
+        assert line.attributes["low"] == pytest.approx(line.level - 0.196, abs=1e-3)
         assert bands[line.level].buffer(1e-6).contains(line.shape)
     assert sum(line.shape.is_closed for line in lines) >= 4
 
