@@ -261,9 +261,8 @@ class Page:
             texts["provenance"] = f"<h2>Provenance</h2>{folded}"
             width, height = chart.grid.borders.size
             self._narrow.css = NARROW.format(NARROW_MAP.format(height / width))
-        for name, text in texts.items():
-            if (part := self._texts[name]).text != text:  # unchanged texts keep their open details
-                part.update(text=text, visible=bool(text))
+        for name, text in texts.items():  # unchanged texts keep their open details
+            self._texts[name].update(text=text, visible=bool(text))
         self._choice.visible = chart is not None
         self._curves.visible = len(scene.epochs.get("samples", ())) > 0
         self.picture.figure.visible = scene.somewhere or len(scene.refused.placed) > 0

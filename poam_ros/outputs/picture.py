@@ -244,7 +244,7 @@ class MapPicture:
         return tips
 
     def show(self, scene: Scene) -> None:
-        """Show a scene; unchanged data are not sent again."""
+        """Show a scene; Bokeh does not send unchanged values again."""
         if scene.chart is not self.chart:
             self.chart, self._thinned = scene.chart, scene.chart and thinned(scene.chart)
             if self._thinned is None:
@@ -253,26 +253,17 @@ class MapPicture:
             else:
                 self._show_map(self._thinned)
         renderers = self._near if scene.somewhere else [*self._near, self.drawn["refused"]]
-        sides: tuple[Any, Any] = (self.figure.x_range, self.figure.y_range)
-        for side in sides:
-            if side.renderers != renderers:
-                side.renderers = renderers
+        self.figure.x_range.update(renderers=renderers)
+        self.figure.y_range.update(renderers=renderers)
         for key, data in _columns(scene, self._thinned).items():
-            drawn, mark = self.drawn[key], MARKS[key]
-            source, glyph = drawn.data_source, drawn.glyph
-            if not all(_same(source.data[name], data[name]) for name in data):
-                source.data = data
-                self._items[key].visible = len(data["x"]) > 0
-            if not mark.few:
-                continue
+            drawn, mark, count = self.drawn[key], MARKS[key], len(data["x"])
+            drawn.data_source.data = data
+            self._items[key].visible = count > 0
             # Many marks would hide the map: they are smaller and fainter.
-            share = min(1.0, (mark.few / max(1, len(data["x"]))) ** 0.5)
-            if "size" in mark.style:
-                glyph.size = max(mark.smallest, share * mark.style["size"])
-            if "fill_alpha" in mark.style:
-                glyph.fill_alpha = max(0.25, share * mark.style["fill_alpha"])
-            if "line_alpha" in mark.style:
-                glyph.line_alpha = share * mark.style["line_alpha"]
+            share = min(1.0, (mark.few / max(1, count)) ** 0.5) if mark.few else 1.0
+            for name, least in (("size", mark.smallest), ("fill_alpha", 0.25), ("line_alpha", 0)):
+                if name in mark.style:
+                    setattr(drawn.glyph, name, max(least, share * mark.style[name]))
 
     def on_selection(self, area: Callable[[np.ndarray], None], line: Callable[[str], None]) -> None:
         """Offer tools that select: ``area`` gets the corners [K, 2] of a box or a lasso, ``line``
@@ -344,22 +335,18 @@ class MapPicture:
             "</tr>"
             for name, text in rows
         )
-        tooltips = f'<table class="cell" style="{FONT};font-size:13px">{tooltips}</table>'
-        if tooltips != self._hover.tooltips:
-            self._hover.tooltips = tooltips
+        table = f'<table class="cell" style="{FONT};font-size:13px">{tooltips}</table>'
+        self._hover.tooltips = table
         self._offer(offered)
         self.cells.data = columns
 
     def _offer(self, offered: list[Layer]) -> None:
         """A button for each layer; the chosen one stays chosen if it still exists."""
-        keys, labels = [layer.key for layer in offered], [layer.title for layer in offered]
-        if (keys, labels) == (self.buttons.tags, self.buttons.labels):
-            return
-        active = self.buttons.active
+        keys, active = [layer.key for layer in offered], self.buttons.active
         chosen = self.buttons.tags[active] if active is not None else "height"
         if chosen not in keys:
             chosen = keys[0] if keys else None
-        self.buttons.update(tags=keys, labels=labels)
+        self.buttons.update(tags=keys, labels=[layer.title for layer in offered])
         self.buttons.active = keys.index(chosen) if chosen else None
         for key in KEYS:
             self._images[key].visible = self._bars[key].visible = key == chosen
@@ -368,24 +355,17 @@ class MapPicture:
         from bokeh.models import CustomJSTickFormatter, FixedTicker, LinearColorMapper
 
         mapper, bar = self._images[layer.key].glyph.color_mapper, self._bars[layer.key]
-        if mapper.palette != list(layer.colours):
-            mapper.palette = list(layer.colours)
-            if layer.labels:
-                bar.ticker = FixedTicker(ticks=list(range(len(layer.labels))))
-                bar.major_label_overrides = dict(enumerate(layer.labels))
         # As the values are sent: lower ones are transparent.
-        mapper.update(low=float(np.float32(layer.low)), high=layer.high)
+        low = float(np.float32(layer.low))
+        mapper.update(palette=list(layer.colours), low=low, high=layer.high)
+        if layer.labels and not bar.major_label_overrides:
+            bar.ticker = FixedTicker(ticks=list(range(len(layer.labels))))
+            bar.major_label_overrides = dict(enumerate(layer.labels))
         if layer.downward:
             bar.color_mapper = LinearColorMapper(
                 palette=mapper.palette[::-1], low=-mapper.high, high=-mapper.low
             )
             bar.formatter = CustomJSTickFormatter(code=_DOWNWARD)
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two columns are the same, places of NaN included."""
-    one, other = np.asarray(one), np.asarray(other)
-    return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
 
 
 def drawn_refused_pings(refused: RefusedPings) -> RefusedPings:
