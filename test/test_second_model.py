@@ -88,6 +88,6 @@ def test_a_mission_is_scored_written_and_drawn(toy, tmp_path):
 
     settings = MissionSettings(max_samples=560, model=toy, resolution=3.0)
     records = run_mission(load_terrain("seamounts"), settings, tmp_path)
-    assert records[-1].samples == 560 and records[-1].metrics.smse < 0.5
+    assert records[-1].samples == 560 and records[-1].smse < 0.5
     assert len(read_table(tmp_path / "samples.csv")["z"]) == 560
     assert {path.name for path in draw_run(tmp_path)} == {"maps.png", "metrics.png"}

@@ -104,7 +104,7 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         "epoch": str(progress.epochs),
         "depth": progress.depth,
         "left": left,
-        "smse": f"{epoch.metrics.smse:.4f}" if epoch else "",
+        "smse": f"{epoch.smse:.4f}" if epoch else "",
         "update": f"{epoch.update_s:.2f} s" if epoch else "",
         "speed": "" if math.isnan(progress.speed) else f"{progress.speed:.1f} x",
         **progress.problems,
@@ -158,8 +158,7 @@ def work_progress(what: str, total: int, parts: int = 4) -> Iterator[Callable[..
 
 def scores_text(epoch: int, record: EpochRecord) -> str:
     """An epoch of a simulated mission in words."""
-    metrics = record.metrics
     return (
-        f"epoch {epoch:3d}  {record.samples:5d} samples  SMSE {metrics.smse:.4f}  "
-        f"MSLL {metrics.msll:+.3f}  update {record.update_s:.2f} s"
+        f"epoch {epoch:3d}  {record.samples:5d} samples  SMSE {record.smse:.4f}  "
+        f"MSLL {record.msll:+.3f}  update {record.update_s:.2f} s"
     )

@@ -8,10 +8,9 @@ import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
@@ -24,10 +23,6 @@ from ..core.maps import ElevationMap
 from ..core.reading import LONGEST_LINE, TEXT_FACTOR, lines, read_arrays, refuse_larger
 from ..core.samples import Samples
 
-#: Columns of epochs.csv, one row per decision epoch.
-EPOCH_COLUMNS = (
-    "samples", "time_s", "smse", "msll", "rmse", "mae", "nlpd", "update_s", "predict_s",
-)  # fmt: skip
 #: Columns of a sweep's runs.csv, one row per finished run, which is also in its folder's run.csv.
 RUN_COLUMNS = (
     "environment", "method", "kernel", "pilot", "planner", "seed", "samples", "wall_s", "folder",
@@ -54,32 +49,24 @@ LAYOUT = 1
 PATHS = frozenset(("log", "file", "prior"))
 
 
-@dataclass(frozen=True)
-class Metrics:
-    """smse: mean squared error over the variance of the truth. msll: mean log loss minus that of
-    N(mean, variance of the training targets). rmse and mae in m. nlpd: mean log loss."""
+class EpochRecord(NamedTuple):
+    """One decision epoch, a row of epochs.csv: mission time in s; metrics of the map (smse: mean
+    squared error over the variance of the truth; msll: mean log loss minus that of N(mean, variance
+    of the training targets); rmse and mae in m; nlpd: mean log loss); wall times of update and
+    prediction in s."""
 
+    samples: int
+    time_s: float
     smse: float
     msll: float
     rmse: float
     mae: float
     nlpd: float
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """One decision epoch: mission time in s, wall times of update and prediction in s."""
-
-    samples: int
-    time_s: float
-    metrics: Metrics
     update_s: float
     predict_s: float
 
-    def row(self) -> tuple[Any, ...]:
-        """The values of ``EPOCH_COLUMNS``."""
-        values = {**asdict(self), **asdict(self.metrics)}
-        return tuple(values[name] for name in EPOCH_COLUMNS)
+
+EPOCH_COLUMNS = EpochRecord._fields
 
 
 def make_folder(path: Path) -> Path:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,51 +16,16 @@ from .. import __version__
 from ..core.clock import SECOND
 from ..core.errors import InputError, PoamError, needs_extra
 from ..core.geometry import Extent, Grid
-from ..core.maps import ElevationMap, Predicted
+from ..core.maps import ElevationMap
 from ..frontend.events import DONE
 from . import folder as files
-from .folder import EpochRecord, Metrics
+from .folder import EpochRecord
 from .held_out import log_loss
 
 POINTS = 50  # along each side of the evaluation grid (the paper's)
 PENDING = 20  # maximum number of maps that wait for their report
 FILES_TIMEOUT_S = 30.0  # for the mapper's files, after the end of the mission
 SETTLING_S = 3.0  # for the last messages and answers
-
-
-def evaluate(
-    mean: np.ndarray,
-    variance: np.ndarray,
-    truth: np.ndarray,
-    target_mean: float,
-    target_variance: float,
-) -> Metrics:
-    """Metrics of predictive marginals N(mean, variance) at points of known elevation ``truth``.
-
-    ``mean``, ``variance`` and ``truth`` are arrays of one shape, in m, m^2 and m; the targets' mean
-    and variance are those of all training targets so far.
-
-    Raises:
-        InputError: if the shapes differ, or a variance is not positive.
-    """
-    if not (mean.shape == variance.shape == truth.shape):
-        raise InputError(
-            f"evaluate: expected arrays of one shape, got {mean.shape}, {variance.shape}, "
-            f"{truth.shape}"
-        )
-    if not (np.all(variance > 0) and target_variance > 0):
-        raise InputError("evaluate: expected positive variances")
-    squared = (mean - truth) ** 2
-    mse = float(squared.mean())
-    nlpd = float(log_loss(truth, mean, variance).mean())
-    naive = float(log_loss(truth, target_mean, np.full_like(truth, target_variance)).mean())
-    return Metrics(
-        smse=mse / float(truth.var()),
-        msll=nlpd - naive,
-        rmse=mse**0.5,
-        mae=float(np.abs(mean - truth).mean()),
-        nlpd=nlpd,
-    )
 
 
 class GridScorer:
@@ -78,10 +43,27 @@ class GridScorer:
         self.points = Grid.nodes(workspace, POINTS, POINTS).points
         self._truth = elevation_at(self.points)
 
-    def score(self, predicted: Predicted, target_mean: float, target_variance: float) -> Metrics:
-        """Metrics of a prediction at ``points``; raises as ``evaluate``."""
-        mean, variance = predicted.mean, predicted.variance
-        return evaluate(mean, variance, self._truth, target_mean, target_variance)
+    def score(
+        self, mean: np.ndarray, variance: np.ndarray, target_mean: float, target_variance: float
+    ) -> dict[str, float]:
+        """The metrics of an ``EpochRecord``, by name, of predictive marginals N(mean, variance) at
+        ``points`` [N], in m and m^2.
+
+        ``target_mean``, ``target_variance``: of all training targets so far.
+
+        Raises:
+            InputError: if a variance is not positive.
+        """
+        if not (np.all(variance > 0) and target_variance > 0):
+            raise InputError("metrics: expected positive variances")
+        truth = self._truth
+        mse = float(np.mean((mean - truth) ** 2))
+        nlpd = float(log_loss(truth, mean, variance).mean())
+        naive = float(log_loss(truth, target_mean, np.full_like(truth, target_variance)).mean())
+        return {
+            "smse": mse / float(truth.var()), "msll": nlpd - naive, "rmse": mse**0.5,
+            "mae": float(np.abs(mean - truth).mean()), "nlpd": nlpd,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -227,7 +209,7 @@ class RunRecorder:
         began_ns = self.began_ns
         if began_ns is None:
             began_ns = self._scored[0][0] if self._scored else 0
-        return [replace(epoch, time_s=(ns - began_ns) / SECOND) for ns, epoch in self._scored]
+        return [epoch._replace(time_s=(ns - began_ns) / SECOND) for ns, epoch in self._scored]
 
     def _score(self) -> None:
         """Score every map that has its report, in order, and drop the oldest without."""
@@ -238,12 +220,15 @@ class RunRecorder:
             if self._scored and report.samples <= self._scored[-1][1].samples:
                 continue
             layers = (received.mean, received.variance)
-            drawn = Predicted(*(received.grid.interpolate(z, scorer.points) for z in layers))
+            drawn = (received.grid.interpolate(z, scorer.points) for z in layers)
             try:
-                metrics = scorer.score(drawn, report.target_mean, report.target_variance)
+                metrics = scorer.score(*drawn, report.target_mean, report.target_variance)
             except InputError:  # a variance is not positive: the row says so
-                metrics = Metrics(*[float("nan")] * 5)
-            epoch = EpochRecord(report.samples, 0.0, metrics, report.update_s, report.predict_s)
+                metrics = dict.fromkeys(("smse", "msll", "rmse", "mae", "nlpd"), float("nan"))
+            epoch = EpochRecord(
+                samples=report.samples, time_s=0.0, update_s=report.update_s,
+                predict_s=report.predict_s, **metrics,
+            )  # fmt: skip
             self._scored.append((stamp_ns, epoch))
         for waiting in (self._maps, self._reports):
             while len(waiting) > PENDING:
@@ -302,8 +287,7 @@ class RunRecorder:
             return self._complete
         self._version, self._complete = version, False
         try:
-            rows = [epoch.row() for epoch in epochs]
-            files.write_table(path / "epochs.csv", files.EPOCH_COLUMNS, rows)
+            files.write_table(path / "epochs.csv", files.EPOCH_COLUMNS, epochs)
             config = {"version": __version__, "simulated": True, "nodes": self.config}
             files.write_config(path / "config.yaml", config)
             if self._truth is not None:

@@ -255,10 +255,12 @@ class LockstepMission:
         start = perf_counter()
         predicted = self.mapper.predict(self._scorer.points)
         predict_s, report = perf_counter() - start, learned.report
-        metrics = self._scorer.score(predicted, *learned.targets)
-        self._records.append(
-            EpochRecord(report.samples, self._now.steady_s, metrics, report.update_s, predict_s)
-        )
+        metrics = self._scorer.score(predicted.mean, predicted.variance, *learned.targets)
+        record = EpochRecord(
+            samples=report.samples, time_s=self._now.steady_s, update_s=report.update_s,
+            predict_s=predict_s, **metrics,
+        )  # fmt: skip
+        self._records.append(record)
 
     def _take_records(self) -> list[EpochRecord]:
         records, self._records = self._records, []
@@ -312,7 +314,7 @@ def run_mission(
     try:
         for record in mission.epochs():
             records.append(record)
-            write_table(folder / "epochs.csv", EPOCH_COLUMNS, [r.row() for r in records])
+            write_table(folder / "epochs.csv", EPOCH_COLUMNS, records)
             on_epoch(record)
     finally:
         # Also after Ctrl-C or a failure, so that no sample is lost.

@@ -7,9 +7,9 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Extent
 from poam_ros.outputs import figures
 from poam_ros.outputs.folder import read_table
 from poam_ros.outputs.held_out import (
@@ -22,7 +22,7 @@ from poam_ros.outputs.held_out import (
     split_off,
     write_validation,
 )
-from poam_ros.outputs.recorder import evaluate
+from poam_ros.outputs.recorder import GridScorer
 from poam_ros.outputs.run import Run
 
 
@@ -180,28 +180,20 @@ def test_too_few_groups_are_refused():
         split_folds(np.array([0, 1, 2]), 4, 0)
 
 
-# --- The metrics against their definitions ---
-
-
-def log_density(x, mean, variance):
-    return -0.5 * np.log(2 * np.pi * variance) - (x - mean) ** 2 / (2 * variance)
-
-
 def test_metrics_equal_their_definitions():
+    def log_density(x, mean, variance):
+        return -0.5 * np.log(2 * np.pi * variance) - (x - mean) ** 2 / (2 * variance)
+
     rng = np.random.default_rng(0)
-    truth, mean, variance = rng.normal(size=50), rng.normal(size=50), rng.uniform(0.5, 2, size=50)
-    metrics = evaluate(mean, variance, truth, 0.3, 1.7)
-    assert_allclose(metrics.smse, np.mean((mean - truth) ** 2) / np.var(truth))
-    assert_allclose(metrics.rmse, np.sqrt(np.mean((mean - truth) ** 2)))
-    assert_allclose(metrics.mae, np.mean(np.abs(mean - truth)))
-    assert_allclose(metrics.nlpd, -np.mean(log_density(truth, mean, variance)))
-    naive = -np.mean(log_density(truth, 0.3, 1.7))
-    assert_allclose(metrics.msll, metrics.nlpd - naive)
-
-
-def test_inputs_without_metrics_are_refused():
-    one = np.ones(3)
-    with pytest.raises(InputError, match="one shape"):
-        evaluate(one, np.ones(4), one, 0.0, 1.0)
+    truth, mean = rng.normal(size=(2, 2500))
+    variance = rng.uniform(0.5, 2, size=2500)
+    scorer = GridScorer(Extent(0, 9, 0, 9), lambda xy: truth)
+    metrics = scorer.score(mean, variance, 0.3, 1.7)
+    nlpd = -np.mean(log_density(truth, mean, variance))
+    assert metrics == pytest.approx({
+        "smse": np.mean((mean - truth) ** 2) / np.var(truth), "nlpd": nlpd,
+        "rmse": np.sqrt(np.mean((mean - truth) ** 2)), "mae": np.mean(np.abs(mean - truth)),
+        "msll": nlpd + np.mean(log_density(truth, 0.3, 1.7)),
+    })  # fmt: skip
     with pytest.raises(InputError, match="positive variances"):
-        evaluate(one, np.zeros(3), one, 0.0, 1.0)
+        scorer.score(mean, 0 * variance, 0.3, 1.7)

@@ -229,7 +229,7 @@ def test_maps_and_reports_may_arrive_in_any_order():
     log.add_map(drawn(4, 20))
     log.add_report(report(4, 20))  # latched ones come twice
     assert [(e.samples, e.time_s) for e in log.epochs] == [(10, 1), (20, 3)]
-    first, second = (epoch.metrics for epoch in log.epochs)
+    first, second = log.epochs
     assert first.rmse == pytest.approx(0, abs=1e-9) and second.rmse == pytest.approx(4)
     # log N(10, 16) against log N(the truth, 4), averaged over the points
     points = Grid.nodes(WORKSPACE, 50, 50).points
@@ -255,7 +255,7 @@ def test_an_invalid_variance_gives_a_row_of_nans():
     log.set_truth(GRID, truth())
     log.add_map(ElevationMap(GRID, truth(), np.zeros(GRID.shape), stamp_ns=SECOND))
     log.add_report(report(1, 10))
-    assert np.isnan(log.epochs[0].metrics.smse) and log.epochs[0].samples == 10
+    assert np.isnan(log.epochs[0].smse) and log.epochs[0].samples == 10
 
 
 def test_maps_without_a_report_are_dropped():

@@ -73,8 +73,7 @@ def test_maps_are_scored_with_times_since_the_first_plan(ros, monitor, eventuall
     mission.draw(9, 20)
     eventually(lambda: scored(node) == [(10, 2), (20, 6)])
     eventually(lambda: node.progress.samples == 17 and node.progress.epochs == 2)
-    metrics = node.progress.epoch.metrics
-    assert metrics.rmse == pytest.approx(1.0, rel=1e-5)
+    assert node.progress.epoch.rmse == pytest.approx(1.0, rel=1e-5)
     assert not node.finished
     mission.states.publish(String(data="done"))
     eventually(lambda: node.finished)

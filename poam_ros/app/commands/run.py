@@ -88,8 +88,8 @@ def run(args: argparse.Namespace) -> int:
     last = records[-1]
     print(
         f"{last.samples} samples in {last.time_s:.0f} s of mission time: "
-        f"SMSE {last.metrics.smse:.4f}, MSLL {last.metrics.msll:.3f}, "
-        f"RMSE {last.metrics.rmse:.2f} m"
+        f"SMSE {last.smse:.4f}, MSLL {last.msll:.3f}, "
+        f"RMSE {last.rmse:.2f} m"
     )
     print(f"end: {ended[0]}")
     with figures():

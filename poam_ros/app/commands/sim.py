@@ -173,7 +173,7 @@ def _summary(progress: Progress, options: dict[str, Any]) -> Iterator[str]:
     """The last lines of output."""
     folder: Path = options["output"]
     if progress.epoch is not None:
-        score = progress.epoch.metrics
+        score = progress.epoch
         yield (
             f"{progress.samples} samples: SMSE {score.smse:.4f}, MSLL {score.msll:.3f}, "
             f"RMSE {score.rmse:.2f} m"
