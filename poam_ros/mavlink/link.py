@@ -50,7 +50,6 @@ STREAMS = {
     24: 2.0,  # GPS_RAW_INT
     87: 2.0,  # POSITION_TARGET_GLOBAL_INT
     193: 1.0,  # EKF_STATUS_REPORT
-    49: 1.0,  # GPS_GLOBAL_ORIGIN
 }
 HEARTBEAT_PERIOD_S = 1.0
 NOT_READ = "unreadable or wrongly signed"

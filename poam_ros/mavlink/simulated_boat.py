@@ -46,7 +46,7 @@ HOME, BOOT_MS = (47.3, 8.55), 60_000
 #: the sonar follow its own rate.
 PERIODS = {
     "HEARTBEAT": 1.0, "ATTITUDE": 0.1, "GLOBAL_POSITION_INT": 0.2, "GPS_RAW_INT": 0.5,
-    "EKF_STATUS_REPORT": 1.0, "GPS_GLOBAL_ORIGIN": 1.0, "POSITION_TARGET_GLOBAL_INT": 0.5,
+    "EKF_STATUS_REPORT": 1.0, "POSITION_TARGET_GLOBAL_INT": 0.5,
 }  # fmt: skip
 #: Within WP_RADIUS, ArduPilot's boat reports the place where it can stop as its target; in m.
 STOPPING_DISTANCE = 0.5
@@ -122,7 +122,6 @@ class SimulatedBoat:
         self.refused = self.pings = 0
         self._target: tuple[float, float] | None = None  # degrees, as received
         self._stop: tuple[float, float] | None = None  # degrees, after arrival
-        self._origin = home
         self._next, self._periods = dict.fromkeys(PERIODS, 0.0), dict.fromkeys(PERIODS, 1.0)
         self._queue: deque[tuple[float, bytes, str]] = deque()
         self._flown = self.mode
@@ -163,7 +162,6 @@ class SimulatedBoat:
     def jump_ekf(self, east: float, north: float) -> None:
         """The EKF restarts, with an origin that is off by these distances in m."""
         self.ekf_offset = self.ekf_offset + (east, north)
-        self._origin = self.frame.to_degrees(self.ekf_offset)
 
     def reboot(self) -> None:
         """The autopilot restarts: disarmed, and its time begins at 0."""
@@ -291,8 +289,6 @@ class SimulatedBoat:
             return (ms * 1000, 3, *place, 406_000, 80, 120, 100, 0, 14, 406_000, 600, 900, 100, 0)
         if kind == "EKF_STATUS_REPORT":
             return self.ekf_flags, 0.1, 0.1, 0.1, 0.1, 0.0
-        if kind == "GPS_GLOBAL_ORIGIN":
-            return *_integers(self._origin), 406_000
         if self._target is None:
             return ()
         away = math.dist(here, self.frame.metres(*self._target))  # POSITION_TARGET_GLOBAL_INT

@@ -34,8 +34,6 @@ MAX_DELAY = 2.0
 RANGES, RANGE_TIMEOUT = ("WATER_DEPTH", "DISTANCE_SENSOR", "RANGEFINDER"), 5.0
 #: Newest readings of each sonar that are compared.
 COMPARED = 20
-#: A larger step of the EKF's origin is no rounding, in m.
-ORIGIN_STEP = 0.5
 
 #: Speeds of ArduPilot's Rover and Sub, with their units in m/s; the first that is not 0 counts.
 SPEEDS = {"WP_SPEED": 1.0, "CRUISE_SPEED": 1.0, "WPNAV_SPEED": 0.01}
@@ -109,7 +107,6 @@ class Telemetry:
         self._fix: Any = None
         self._fix_ns = 0
         self._flags: int | None = None  # of the EKF
-        self._origin: tuple[float, float] | None = None
         self._heard: dict[str, int] = {}  # when each kind of range came last, ns
         # The newest readings, time (s) and range (m), by kind and number of sonar.
         self._readings: dict[str, dict[int, deque[tuple[float, float]]]] = {}
@@ -132,8 +129,6 @@ class Telemetry:
             self._glitched |= bool(message.flags & GLITCHING)
         elif kind == "PARAM_VALUE":
             self.parameters.answer(message)
-        elif kind == "GPS_GLOBAL_ORIGIN":
-            self._follow_origin(message.latitude / DEGREE, message.longitude / DEGREE)
         return []
 
     def origin_fault(self, max_accuracy: float) -> str:
@@ -153,15 +148,6 @@ class Telemetry:
         if (accuracy := self._fix.h_acc / 1e3) > max_accuracy:  # 0: not reported
             return f"the fix is accurate to {accuracy:.1f} m: expected {max_accuracy:g} m"
         return ""
-
-    def _follow_origin(self, latitude: float, longitude: float) -> None:
-        if not ((latitude or longitude) and abs(latitude) < 89 and abs(longitude) <= 180):
-            return
-        before, self._origin = self._origin, (latitude, longitude)
-        if before is not None and before != self._origin:
-            step = math.hypot(*GeoReference(*before).metres(latitude, longitude))
-            if not step <= ORIGIN_STEP:
-                self.displaced = f"the EKF's origin has moved by {step:.1f} m"
 
     def _position(self, message: Any, arrived_ns: int) -> Sequence[VehicleEvent]:
         stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)

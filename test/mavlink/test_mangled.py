@@ -13,8 +13,8 @@ from poam_ros.mavlink.link import library
 
 KINDS = (
     "heartbeat", "attitude", "global_position_int", "gps_raw_int", "ekf_status_report",
-    "gps_global_origin", "position_target_global_int", "distance_sensor", "water_depth",
-    "rangefinder", "param_value", "statustext",
+    "position_target_global_int", "distance_sensor", "water_depth", "rangefinder", "param_value",
+    "statustext",
 )  # fmt: skip
 WORST = (math.nan, math.inf, -math.inf, 0.0, -1.0, 1e30, 90.0)
 

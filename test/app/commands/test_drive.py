@@ -219,7 +219,8 @@ def test_events_of_the_boat_in_practice():
 
     def state():
         kept = ("mode", "armed", "failsafe", "ekf_flags", "loss", "cut", "delay_s", "_boot_ms")
-        return *(getattr(boat, name) for name in kept), set(boat.muted), boat._target, *boat._origin
+        here = boat._target, *boat.ekf_offset
+        return *(getattr(boat, name) for name in kept), set(boat.muted), *here
 
     boat = SimulatedBoat(load_terrain("lake"), 9)
     try:
