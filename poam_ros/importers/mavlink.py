@@ -186,7 +186,7 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     replay = Replay(instance(FrontEndSettings, {**defaults, **given}))
     telemetry = Telemetry(surface, logged=True)
     frame = telemetry.frame = GeoReference(*middle.tolist())
-    _replay(_as_live(messages, fix.kind, sonar), telemetry, replay)
+    _replay(messages, fix.kind, sonar, telemetry, replay)
     taken, others = replay.ended(1e9)
     stamps = np.append(taken.stamp_ns, others.stamp_ns)
     order = np.argsort(stamps, kind="stable")
@@ -244,25 +244,23 @@ def _sonar(path: Path, pings: list[LogMessage], wanted: str) -> LogMessage:
     return own[best_of(str(path), candidates)[0].name][0]
 
 
-def _as_live(messages: list[LogMessage], fix: str, sonar: LogMessage) -> Iterator[LogMessage]:
-    """The messages in the form in which a live link has them: positions of the kind ``fix`` as
-    GLOBAL_POSITION_INT, and the ranges of one sonar, of its kind and of worse ones."""
-    boot_ms, kinds = 0, RANGES[RANGES.index(sonar.kind) :]
-    yield from [m for m in messages if m.kind == "ATTITUDE"][:1]
+def _replay(
+    messages: list[LogMessage], fix: str, sonar: LogMessage, telemetry: Telemetry, replay: Replay
+) -> None:
+    """Feed a front end with a vehicle's messages, through the decoder of a live link: positions of
+    the kind ``fix`` as GLOBAL_POSITION_INT, and the ranges of one sonar, of its kind and of worse
+    ones."""
+    boots, boot_ms, worse = 0, 0, RANGES[RANGES.index(sonar.kind) :]
+    live = [each for each in messages if each.kind == "ATTITUDE"][:1]
     for message in messages:
         boot_ms = message.time_boot_ms or boot_ms
         if message.kind == fix != POSITIONS[0] and (place := message.place):
             own = message.time_boot_ms or message.time_usec // 1000
             made = {"kind": POSITIONS[0], "lat": place[0] * DEGREE, "lon": place[1] * DEGREE}
             boot = own if own < SINCE_1970 else boot_ms
-            yield LogMessage(**{**vars(message), **made, "time_boot_ms": boot})
-        if message.kind not in RANGES or (message.id == sonar.id and message.kind in kinds):
-            yield message
-
-
-def _replay(live: Iterable[LogMessage], telemetry: Telemetry, replay: Replay) -> None:
-    """Feed a front end with a vehicle's messages, through the decoder of a live link."""
-    boots = 0
+            live.append(LogMessage(**{**vars(message), **made, "time_boot_ms": boot}))
+        if message.kind not in RANGES or (message.id == sonar.id and message.kind in worse):
+            live.append(message)
     for message in live:
         arrived_ns = round(message.seconds * 1e6) * 1000  # a float holds no more digits
         events = telemetry.events(message, arrived_ns)

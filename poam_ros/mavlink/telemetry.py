@@ -26,8 +26,6 @@ FIX_3D = 3
 POSITION_KNOWN, HOLDS_STILL, NOT_BEGUN, GLITCHING = 16, 128, 1024, 32768
 #: An older attitude is not extrapolated to the time of a position, in s.
 MAX_ATTITUDE_AGE = 0.5
-#: An older accuracy is not applied to a position, in s.
-MAX_FIX_AGE = 5.0
 #: Positions that arrive later than this do not steer the vehicle, in s.
 MAX_DELAY = 2.0
 #: Messages with depths, the best first; after this time without one, the next is used, in s.
@@ -105,7 +103,6 @@ class Telemetry:
         self.left_out: Counter[str] = Counter()
         self._attitude: Any = None
         self._fix: Any = None
-        self._fix_ns = 0
         self._flags: int | None = None  # of the EKF
         self._heard: dict[str, int] = {}  # when each kind of range came last, ns
         # The newest readings, time (s) and range (m), by kind and number of sonar.
@@ -123,7 +120,7 @@ class Telemetry:
             if all(math.isfinite(getattr(message, name)) for name in ANGLES):
                 self._attitude = message
         elif kind == "GPS_RAW_INT":
-            self._fix, self._fix_ns = message, arrived_ns
+            self._fix = message
         elif kind == "EKF_STATUS_REPORT":
             self._flags = message.flags
             self._glitched |= bool(message.flags & GLITCHING)
@@ -173,7 +170,7 @@ class Telemetry:
         z = 0.0 if self.surface else message.relative_alt / 1e3
         speed = math.hypot(message.vx, message.vy) / 100
         across, up = 0.0, 0.0  # unknown
-        if self._fix is not None and arrived_ns - self._fix_ns <= MAX_FIX_AGE * SECOND:
+        if self._fix is not None:
             across, up = (self._fix.h_acc / 1e3) ** 2, (self._fix.v_acc / 1e3) ** 2
         variance = across, across, 0.0 if self.surface else up
         quaternion, yaw_rate = self._turned(message.time_boot_ms)
@@ -291,7 +288,6 @@ MILLISECOND = 1_000_000  # ns
 #: Length of each of the two windows in which the fastest message is searched for, in ns. Crystals
 #: differ by some 50 ppm: 1.5 ms in this time.
 WINDOW_NS = 30 * SECOND
-WRAP_MS = 2**32
 #: A stamp this far behind the newest one comes from another boot, in ms.
 REBOOT_MS = 10_000
 
@@ -309,8 +305,8 @@ class BootClock:
     """
 
     def __init__(self) -> None:
-        self.boots, self.age_s, self._wraps = 0, 0.0, 0
-        self._newest_ms: int | None = None
+        self.boots, self.age_s = 0, 0.0
+        self._newest_ms = 0
         self._windows: deque[list[int]] = deque(maxlen=2)  # begin and smallest offset of each, ns
 
     def stamp(self, boot_ms: int, arrived_ns: int) -> int:
@@ -318,14 +314,10 @@ class BootClock:
 
         ``arrived_ns``: time of arrival by a clock that is never adjusted.
         """
-        newest = self._newest_ms
-        if newest is not None and newest - boot_ms > WRAP_MS // 2:
-            self._wraps, newest = self._wraps + 1, None  # after 49.7 days
-        elif newest is not None and boot_ms < newest - REBOOT_MS:
-            self.boots, self._wraps, newest = self.boots + 1, 0, None
+        if boot_ms < self._newest_ms - REBOOT_MS:  # or the counter began anew, after 49.7 days
+            self.boots, self._newest_ms = self.boots + 1, boot_ms
             self._windows.clear()
-        self._newest_ms = boot_ms if newest is None else max(boot_ms, newest)
-        measured = (boot_ms + self._wraps * WRAP_MS) * MILLISECOND
+        self._newest_ms, measured = max(boot_ms, self._newest_ms), boot_ms * MILLISECOND
         offset, windows = arrived_ns - measured, self._windows
         # After a silence the old offset is still right, but for drift: it is kept for a window.
         if not windows or arrived_ns - windows[-1][0] > WINDOW_NS:

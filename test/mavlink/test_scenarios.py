@@ -19,39 +19,20 @@ from poam_ros.models.registry import MODELS, ModelEntry
 SMALL = {"workspace": (-6.0, 6.0, -6.0, 6.0), "pilot": "diagonal"}
 
 
-def pilots(mode):
+def sets(**fields):
+    """The boat is so, and says it in its next heartbeat."""
+
     def act(v):
-        v.boat.mode = mode
+        for name, value in fields.items():
+            setattr(v.boat, name, value)
         v.heartbeat()
 
     return act
 
 
-def disarm(v):
-    v.boat.armed = False
-    v.heartbeat()
-
-
-def failsafe(v):
-    v.boat.fail("Radio Failsafe")
-    v.heartbeat()
-
-
-def failsafe_in_guided(v):
-    v.boat.failsafe = True
-    v.heartbeat()
-
-
-def home_by_itself(v):
-    v.boat.say("Battery 1 low")
-    v.boat.mode, v.boat.failsafe = "RTL", True
-    v.heartbeat()
-
-
-def guided_lost_and_found(v):
-    v.boat.mode = "MANUAL"
-    v.heartbeat()
-    v.boat.mode = "GUIDED"
+def after(act, **fields):
+    """The same after something else has happened."""
+    return lambda v: (act(v), sets(**fields)(v))
 
 
 def cut_for_10_s(v):
@@ -65,11 +46,6 @@ def cut_for_10_min(v):
     v.boat.cut = True
     v.skip(600)
     v.boat.cut = False
-
-
-def no_heartbeats(v):
-    v.boat.muted.add("HEARTBEAT")
-    v.run(7)
 
 
 def reboot(v):
@@ -94,50 +70,44 @@ def other_station(v):
 
 
 def half_lost_and_manual(v):
-    v.boat.loss = 0.5
-    v.boat.mode = "MANUAL"
+    v.boat.loss, v.boat.mode = 0.5, "MANUAL"
     v.until(lambda: not v.vehicle.granted, 20)
 
 
-def late_and_manual(v):
-    """The heartbeat overtakes positions that are 1 s late."""
+def late(v):
+    """The heartbeat will overtake positions that are 1 s late."""
     v.boat.delay_s = 1.0
     v.run(2)
-    v.boat.mode = "MANUAL"
-    v.heartbeat()
 
 
-MANUAL = "the mode is MANUAL, not GUIDED"
-LINK = "the link is lost: no heartbeat for"
+MANUAL, LINK = "the mode is MANUAL, not GUIDED", "the link is lost: no heartbeat for"
+CRITICAL, by_hand = r"the autopilot reports a failsafe \(CRITICAL\)", sets(mode="MANUAL")
 #: When, what takes the vehicle, and what the reason says.
 TAKEN = [
-    ("pilot", pilots("MANUAL"), MANUAL),
-    ("exploring", pilots("MANUAL"), MANUAL),
-    ("paused", pilots("MANUAL"), MANUAL),
-    ("without positions", pilots("MANUAL"), MANUAL),
-    ("exploring", pilots("LOITER"), "the mode is LOITER, not GUIDED"),
-    ("exploring", pilots("AUTO"), "the mode is AUTO, not GUIDED"),
-    ("exploring", disarm, "the vehicle is disarmed"),
-    ("exploring", failsafe, r"the autopilot reports a failsafe \(CRITICAL\): Radio Failsafe"),
-    ("pilot", failsafe_in_guided, r"the autopilot reports a failsafe \(CRITICAL\)"),
-    ("exploring", home_by_itself, r"the autopilot reports a failsafe \(CRITICAL\): Battery 1 low"),
-    ("exploring", guided_lost_and_found, MANUAL),
+    ("pilot", by_hand, MANUAL),
+    ("exploring", by_hand, MANUAL),
+    ("paused", by_hand, MANUAL),
+    ("without positions", by_hand, MANUAL),
+    ("exploring", sets(mode="LOITER"), "the mode is LOITER, not GUIDED"),
+    ("exploring", sets(mode="AUTO"), "the mode is AUTO, not GUIDED"),
+    ("exploring", sets(armed=False), "the vehicle is disarmed"),
+    ("exploring", after(lambda v: v.boat.fail("Radio Failsafe")), f"{CRITICAL}: Radio Failsafe"),
+    ("pilot", sets(failsafe=True), CRITICAL),
+    ("exploring", after(lambda v: v.boat.say("Battery 1 low"), mode="RTL", failsafe=True),
+     f"{CRITICAL}: Battery 1 low"),
+    ("exploring", lambda v: (by_hand(v), setattr(v.boat, "mode", "GUIDED")), MANUAL),
     ("exploring", cut_for_10_s, LINK),
     ("exploring", cut_for_10_min, LINK),
-    ("exploring", no_heartbeats, LINK),
+    ("exploring", lambda v: (v.boat.muted.add("HEARTBEAT"), v.run(7)), LINK),
     ("exploring", reboot, "the vehicle is disarmed|the autopilot has started again"),
     ("exploring", other_station, "another ground station has sent a target"),
     ("exploring", half_lost_and_manual, MANUAL),
-    ("exploring", late_and_manual, MANUAL),
+    ("exploring", after(late, mode="MANUAL"), MANUAL),
 ]  # fmt: skip
 
 
 def mute(*kinds):
     return lambda v: v.boat.muted.update(kinds)
-
-
-def ekf_lost(v):
-    v.boat.ekf_flags = 1 + 128
 
 
 def ekf_follows_a_receiver_that_jumps(v):
@@ -149,23 +119,15 @@ def ekf_follows_a_receiver_that_jumps(v):
     v.boat.ekf_flags, v.boat.ekf_offset = GOOD_EKF, np.array([8.0, 0.0])
 
 
-def ekf_elsewhere(v):
-    v.boat.jump_ekf(9.0, 12.0)
-
-
 #: What happens to a vehicle that the mission keeps: it holds station. Whether it resumes by itself.
 HELD = [
     (mute("GLOBAL_POSITION_INT"), "^no odometry for 5 s$", True),
     (mute("ATTITUDE"), "^no odometry for 5 s: ATTITUDE arrives too rarely, or has stopped", True),
     (mute("DISTANCE_SENSOR"), "^no ping for 30 s$", True),
-    (ekf_lost, "^no odometry for 5 s: the autopilot's EKF does not know its position", True),
+    (sets(ekf_flags=1 + 128), "^no odometry for 5 s: the autopilot's EKF does not know its", True),
     (ekf_follows_a_receiver_that_jumps, "the EKF lost its position after the receiver's", False),
-    (ekf_elsewhere, r"the position jumped by 1\d", False),
+    (lambda v: v.boat.jump_ekf(9.0, 12.0), r"the position jumped by 1\d", False),
 ]
-
-
-def named(part):
-    return getattr(part, "__name__", None) or (part if isinstance(part, str) else "")
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +179,7 @@ def bring(v, when):
     return v.mission.status.interrupted if v.state == "paused" else v.state
 
 
-@pytest.mark.parametrize("when, act, words", TAKEN, ids=named)
+@pytest.mark.parametrize("when, act, words", TAKEN)
 def test_after_a_take_over_the_mission_does_not_take_control_back(afloat, when, act, words):
     v, boat = afloat, afloat.boat
     state = bring(v, when)
@@ -244,7 +206,7 @@ def test_after_a_take_over_the_mission_does_not_take_control_back(afloat, when, 
     v.until(lambda: v.state == "exploring")
 
 
-@pytest.mark.parametrize("act, words, resumes", HELD, ids=named)
+@pytest.mark.parametrize("act, words, resumes", HELD)
 def test_a_paused_vehicle_holds_station(afloat, act, words, resumes):
     v, boat = afloat, afloat.boat
     v.run(2)
@@ -271,7 +233,7 @@ def test_a_paused_vehicle_holds_station(afloat, act, words, resumes):
 def test_an_origin_that_moves_while_the_pilot_drives(afloat):
     """Then nobody knows where the pings are: they are refused by name."""
     v = afloat
-    pilots("MANUAL")(v)
+    by_hand(v)
     v.run(5)
     before = v.session.samples
     v.run(5)
@@ -293,7 +255,10 @@ def test_nothing_starts_in_another_mode(afloat, stop, go):
     v = afloat
     v.command(stop)
     state = v.run(1).state
-    for act, words in ((pilots("HOLD"), "the mode is HOLD, not"), (disarm, "the vehicle is")):
+    for act, words in (
+        (sets(mode="HOLD"), "the mode is HOLD, not"),
+        (sets(armed=False), "the vehicle is"),
+    ):
         act(v)
         v.run(1)
         assert v.command(go).startswith(f"{go}: refused, as {words}") and v.state == state
@@ -312,7 +277,7 @@ def test_after_a_take_over_on_the_way_home_the_pilot_keeps_control(afloat):
     v.mission.end("over")
     v.run(1)
     assert v.state == "returning"
-    pilots("LOITER")(v)
+    sets(mode="LOITER")(v)
     assert v.sent_within(3) == 0 and v.state == "paused"
     v.boat.recover()
     v.heartbeat()
@@ -334,14 +299,3 @@ def test_a_link_that_loses_half_of_its_messages(afloat):
     assert v.session.ledger.counts()["received"] - arrived[1] == v.boat.pings - arrived[0] > 30
     if v.state == "paused":
         assert re.search("no odometry|the link is lost", v.mission.reason)
-
-
-def test_heartbeats_of_others_on_the_link_are_ignored(afloat):
-    v, boat = afloat, afloat.boat
-    for _ in range(6):
-        for system, component, kind in ((255, 190, 6), (254, 190, 6), (1, 154, 26), (2, 1, 10)):
-            other = boat._speaker(system, component)
-            boat._transmit(other.heartbeat_encode(kind, 8, 0, 0, 4).pack(other))
-        v.run(0.5)
-    assert v.state == "exploring"
-    v.settled()
