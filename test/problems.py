@@ -10,8 +10,7 @@ from poam_ros.models.interface import Dataset
 from poam_ros.models.kernels import AttentiveKernel, ElevationKernel
 from poam_ros.models.registry import MODELS, NeighbourOptions, SparseOptions
 from poam_ros.models.sparse.methods import METHODS
-from poam_ros.models.sparse.model import SparseGP
-from poam_ros.models.sparse.online import OnlineSparseGP, resolved
+from poam_ros.models.sparse.model import SparseGP, resolved
 
 #: Inducing inputs of the smaller models.
 M = 24
@@ -72,14 +71,14 @@ def make_online(
 
     ``replaced``: functions or values that take the place of those in the method's row.
     """
-    options = SparseOptions(num_inducing=num_inducing, steps=steps, **options)
-    model = SparseGP(kernel or make_kernel(), noise, jitter).to(device)
+    own = {"num_inducing": num_inducing, "steps": steps, "noise_variance": noise, "jitter": jitter}
     row = replace(resolved(METHODS[method]), **(replaced or {}))
     generators = (torch.Generator().manual_seed(seed) for seed in (0, 1))
-    return OnlineSparseGP(model, row, options, *generators)
+    kernel = (kernel or make_kernel()).to(device)
+    return SparseGP(kernel, row, SparseOptions(**own, **options), *generators)
 
 
-def set_options(online: OnlineSparseGP, **options) -> None:
+def set_options(online: SparseGP, **options) -> None:
     """Change options of a model in the middle of its life."""
     online.options = replace(online.options, **options)
 

@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 from ..core.errors import InputError
 from ..core.geometry import Land
 from ..core.maps import StopCondition, UpdateReport
-from ..core.samples import Samples, grown
+from ..core.samples import Samples
 from ..core.settings import flat, nested
 from .linalg import conditional_draws
 
@@ -57,6 +57,14 @@ class Dataset:
         noise = None if self.noise is None else self.noise[index]
         return Dataset(self.X[index], self.y[index], noise)
 
+    def more(self, new: Dataset) -> Dataset:
+        """These data and new ones; both stay as they are."""
+        noise = None
+        if self.noise is not None or new.noise is not None:
+            known = (torch.zeros_like(d.y) if d.noise is None else d.noise for d in (self, new))
+            noise = torch.cat([*known])
+        return Dataset(torch.cat([self.X, new.X]), torch.cat([self.y, new.y]), noise)
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -64,38 +72,6 @@ class Prediction:
 
     mean: Tensor
     variance: Tensor
-
-
-class DataStore:
-    """All data so far. Appending takes amortised constant time.
-
-    Neither the initial dataset nor the views returned by ``data`` are ever written into.
-    """
-
-    def __init__(self, data: Dataset) -> None:
-        self._X, self._y, self._noise = data.X, data.y, data.noise
-        self._count = len(data)
-
-    def __len__(self) -> int:
-        return self._count
-
-    @property
-    def data(self) -> Dataset:
-        """A view of everything stored; no copy."""
-        noise = None if self._noise is None else self._noise[: self._count]
-        return Dataset(self._X[: self._count], self._y[: self._count], noise)
-
-    def append(self, new: Dataset) -> None:
-        """Append new data."""
-        kept, count = self._count, self._count + len(new)
-        if self._noise is None and new.noise is not None:
-            self._noise = torch.zeros_like(self._y)  # unknown for the data before
-        self._X, self._y = grown(self._X, kept, count), grown(self._y, kept, count)
-        self._X[kept:count], self._y[kept:count] = new.X, new.y
-        if self._noise is not None:
-            self._noise = grown(self._noise, kept, count)
-            self._noise[kept:count] = 0.0 if new.noise is None else new.noise
-        self._count = count
 
 
 def grid_points(x: Tensor, y: Tensor) -> Tensor:

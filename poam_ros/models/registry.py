@@ -40,7 +40,7 @@ class ModelEntry:
 
 
 def _sparse(name: str, options: SparseOptions, seed: int, device: Any) -> OnlineModel:
-    from .sparse.online import build
+    from .sparse.model import build
 
     return build(METHODS[name], options, seed, device)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from poam_ros.models.interface import Dataset, DataStore
+from poam_ros.models.interface import Dataset
 
 
 def data(count, noise=None):
@@ -13,27 +13,13 @@ def data(count, noise=None):
     )
 
 
-def test_noise_is_stored_from_the_first_data_that_have_it():
-    store = DataStore(data(3))
-    early = store.data
-    store.append(data(2))
-    assert store.data.noise is None
-    store.append(data(2, noise=5.0))
-    assert early.noise is None and len(early) == 3
-    store.append(data(4))
-    assert store.data.noise.tolist() == [0.0] * 5 + [5.0, 6.0] + [0.0] * 4
-    assert store.data[4:6].noise.tolist() == [0.0, 5.0]
-    assert store.data[torch.tensor([6, 0])].noise.tolist() == [6.0, 0.0]
-
-
-def test_returned_arrays_are_not_modified():
-    store = DataStore(data(4, noise=1.0))
-    first = store.data
-    store.append(data(4, noise=2.0))
-    rolled_back = DataStore(first)
-    rolled_back.append(data(4, noise=9.0))
-    assert store.data.noise.tolist() == [1, 2, 3, 4, 2, 3, 4, 5]
-    assert rolled_back.data.noise.tolist() == [1, 2, 3, 4, 9, 10, 11, 12]
+def test_noise_is_known_from_the_first_data_that_have_it():
+    early = data(3).more(data(2))
+    every = early.more(data(2, noise=5.0)).more(data(4))
+    assert early.noise is None and len(early) == 5
+    assert every.noise.tolist() == [0.0] * 5 + [5.0, 6.0] + [0.0] * 4
+    assert every[4:6].noise.tolist() == [0.0, 5.0]
+    assert every[torch.tensor([6, 0])].noise.tolist() == [6.0, 0.0]
 
 
 def test_shapes_are_checked():

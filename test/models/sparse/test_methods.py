@@ -10,9 +10,8 @@ from poam_ros.core.settings import rows
 from poam_ros.models.interface import ModelState
 from poam_ros.models.kernels import KERNELS, AttentiveKernel
 from poam_ros.models.registry import MODELS, SparseOptions
-from poam_ros.models.sparse import training
 from poam_ros.models.sparse.methods import METHODS
-from poam_ros.models.sparse.online import build
+from poam_ros.models.sparse.model import SparseGP, build
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +32,15 @@ def test_after_25_updates_everything_is_finite_and_in_shape(method, updated):
     online = updated(method)
     count = 40 + 24 * 6
     assert len(online.data) == count
-    assert online.model.Z.shape == ((count if method == "gpr" else M), 2)
+    assert online.Z.shape == ((count if method == "gpr" else M), 2)
     prediction = online.predict(XS)
     assert prediction.mean.shape == prediction.variance.shape == (60,)
     assert prediction.mean.isfinite().all() and prediction.variance.isfinite().all()
     # with the noise, and not much more than the prior's
-    noise, amplitude = online.model.noise.item(), online.model.kernel.amplitude.item()
+    noise, amplitude = online.noise.item(), online.kernel.amplitude.item()
     assert (prediction.variance >= noise).all()
     assert (prediction.variance <= 1.01 * (amplitude + noise)).all()
-    hyperparameters = torch.cat([p.detach().reshape(-1) for p in online.model.parameters()])
+    hyperparameters = torch.cat([p.detach().reshape(-1) for p in online.parameters()])
     start = torch.cat([p.detach().reshape(-1) for p in soft_kernel().parameters()])
     assert hyperparameters.isfinite().all()
     assert (hyperparameters[-len(start) :] != start).any()
@@ -49,7 +48,7 @@ def test_after_25_updates_everything_is_finite_and_in_shape(method, updated):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_predictive_covariance_is_positive_semi_definite(method, updated):
-    model = updated(method).model
+    model = updated(method)
     with torch.no_grad():
         Kuu = model.kernel.forward(model.Z, model.Z)
         Kuu = Kuu + model.jitter * torch.eye(len(Kuu), dtype=Kuu.dtype)
@@ -71,8 +70,8 @@ def test_z_is_filled_up_to_m_and_then_stays_full(method):
     sizes = []
     for k in range(5):
         online.update(scattered(25, k))
-        sizes.append(len(online.model.Z))
-        assert len(torch.unique(online.model.Z, dim=0)) == sizes[-1]
+        sizes.append(len(online.Z))
+        assert len(torch.unique(online.Z, dim=0)) == sizes[-1]
     assert sizes == [25, 50, 60, 60, 60]
 
 
@@ -103,14 +102,14 @@ def with_more_data(state, more):
 def work_and_memory(online):
     """Entries of covariances in one update, and numbers kept for the next, with little and more
     data in the store."""
-    counted, work, kept = online.model.kernel, [], []
+    counted, work, kept = online.kernel, [], []
     for extra in (0, 1500):
         if extra:  # data appear in the store without a thousand updates
             online.restore(with_more_data(online.state(), scattered(extra, 5)))
         counted.entries = 0
         online.update(scattered(6, 60 + extra))
         work.append(counted.entries)
-        kept.append(sum(t.numel() for t in _tensors(online.epoch)) + online.model.q.root.numel())
+        kept.append(sum(t.numel() for t in _tensors(online.epoch)) + online.q.root.numel())
     return work, kept
 
 
@@ -125,9 +124,9 @@ def _tensors(value):
             yield from _tensors(getattr(value, name))
 
 
-def two_evaluations(step, objective, optimizer, steps, enough):
+def two_evaluations(epoch, enough):
     """Replaces L-BFGS-B: the number of evaluations depends on the data, their cost must not."""
-    return [objective(step).item() for _ in range(2)]
+    return [epoch.model.method.objective(epoch).item() for _ in range(2)]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -144,7 +143,7 @@ def test_constant_time_methods_do_not_grow_with_n(method):
 
 
 def test_counted_operations_include_the_m_step(monkeypatch):
-    monkeypatch.setattr(training.MStep, "draw", lambda step: step.inputs.data)
+    monkeypatch.setattr(SparseGP, "draw", lambda model: model.data)
     work, _ = work_and_memory(after_updates("poam", 2, kernel=soft_kernel(Counting)))
     assert work[1] > 5 * work[0]
 
@@ -190,7 +189,7 @@ def test_a_report_describes_the_update(method):
     assert list(report.seconds) == ["inducing", "variational", "training"]
     assert min(report.seconds.values()) > 0
     assert report.steps >= 3 and report.support == len(online.support)
-    assert report.noise_std == pytest.approx(online.model.noise.item() ** 0.5)
+    assert report.noise_std == pytest.approx(online.noise.item() ** 0.5)
     assert report.jitter == online.extra_jitter and abs(report.loss) < 10
 
 
@@ -208,8 +207,8 @@ def test_an_update_ended_early_equals_one_of_as_many_steps(method):
 def test_after_training_q_is_the_optimal_one_of_the_hyperparameters():
     online = make_online(24, method="gpr", steps=6, noise=0.5)
     online.update(scattered(40, 0))
-    Kff = online.model.kernel.forward(online.data.X, online.data.X).detach()
-    Ks = online.model.kernel.forward(online.data.X, XS).detach()
-    V = Kff + online.model.noise.detach() * torch.eye(40, dtype=Kff.dtype)
+    Kff = online.kernel.forward(online.data.X, online.data.X).detach()
+    Ks = online.kernel.forward(online.data.X, XS).detach()
+    V = Kff + online.noise.detach() * torch.eye(40, dtype=Kff.dtype)
     mean = Ks.mT @ torch.linalg.solve(V, online.data.y)
     torch.testing.assert_close(online.predict(XS).mean, mean, rtol=0, atol=1e-4)

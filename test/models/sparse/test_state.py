@@ -14,7 +14,7 @@ from poam_ros.core.errors import CholeskyError
 from poam_ros.models.interface import Packed, pack, unpack
 from poam_ros.models.registry import SparseOptions
 from poam_ros.models.sparse.methods import METHODS
-from poam_ros.models.sparse.online import build
+from poam_ros.models.sparse.model import build
 
 XS = scattered(40, 99).X
 OPTIONS = SparseOptions(num_inducing=24, minibatch=32, steps=2, noise_variance=0.5)
@@ -95,13 +95,13 @@ def test_a_model_is_restored_after_any_exception(method, failure, monkeypatch):
 
     online, twin = begun(method), begun(method)
     every, other = [], begun(method)
-    monkeypatch.setattr(other.model, "factorise", counted(other.model.factorise, every, None))
+    monkeypatch.setattr(other, "factorise", counted(other.factorise, every, None))
     other.update(scattered(6, 5))
     for fails in (1, len(every)):
         state = online.state()
         with monkeypatch.context() as broken, pytest.raises(type(failure)):
-            factorise = counted(online.model.factorise, [], fails)
-            broken.setattr(online.model, "factorise", factorise)
+            factorise = counted(online.factorise, [], fails)
+            broken.setattr(online, "factorise", factorise)
             online.update(scattered(6, 5))
         online.restore(state)
     assert len(online.data) == 52
