@@ -101,7 +101,7 @@ class SparseGP(nn.Module, OnlineModel):
         rates = [*groups, {"params": rest, "lr": options.learning_rate}]
         self.optimizer = torch.optim.Adam(rates)
         self._data = Dataset(self.noise.new_empty(0, 2), self.noise.new_empty(0))
-        self.learned: Learned | None = None
+        self.learned = Learned({}, options.learning_rate)
         self.epoch: EpochState | None = None
         self.condition(self._data.X, None)
 
@@ -246,7 +246,7 @@ class SparseGP(nn.Module, OnlineModel):
         with torch.no_grad():
             chosen = self.method.select(self, new.X)
         if not chosen.unchanged:
-            self.learned = None
+            self.learned = Learned({}, self.options.learning_rate)
         epoch, losses = Epoch(self, self.epoch, chosen, new), list[float]()
         times.append(perf_counter())
         for trains in (self.method.train_first, not self.method.train_first):
@@ -273,7 +273,7 @@ class SparseGP(nn.Module, OnlineModel):
 
     def _m_step(self, epoch: Epoch, enough: StopCondition | None) -> list[float]:
         """Take the steps of an M-step, and keep what they learn; returns the losses."""
-        if self.learned is None:
+        if not self.learned.leaves:
             with torch.no_grad():
                 leaves = {"Z": self.Z.clone()} if "Z" in self.method.learns else {}
                 if "q" in self.method.learns:
@@ -292,7 +292,7 @@ class SparseGP(nn.Module, OnlineModel):
     @property
     def current_Z(self) -> Tensor:
         """In an M-step: the inducing inputs, whether learned or fixed [M, D]."""
-        return self.Z if self.learned is None else self.learned.leaves.get("Z", self.Z)
+        return self.learned.leaves.get("Z", self.Z)
 
     def draw(self) -> Dataset:
         """A mini-batch drawn uniformly from all data, with replacement."""
@@ -308,7 +308,7 @@ class SparseGP(nn.Module, OnlineModel):
     def state(self) -> ModelState:
         """What ``restore`` needs. Learned values are few and copied; the rest is never modified in
         place."""
-        learned = self.learned and {
+        learned = {
             **{name: leaf.detach().clone() for name, leaf in self.learned.leaves.items()},
             "optimizer": self.learned.optimizer and _moments(self.learned.optimizer),
         }
@@ -336,12 +336,12 @@ class SparseGP(nn.Module, OnlineModel):
         self.extra_jitter = tree["extra_jitter"]
         self.epoch = _unpacked(EpochState, tree["epoch"], device)
         self._data = _unpacked(Dataset, tree["data"], device)
-        self.learned, kept = None, tree["learned"]
-        if kept is not None:
-            leaves = {n: t.to(device, copy=True) for n, t in kept.items() if n != "optimizer"}
-            self.learned = Learned(leaves, self.options.learning_rate)
-            if self.learned.optimizer is not None:
-                _put_moments(self.learned.optimizer, kept.get("optimizer", {}))
+        kept = dict(tree["learned"])
+        moments = kept.pop("optimizer", None)
+        leaves = {name: leaf.to(device, copy=True) for name, leaf in kept.items()}
+        self.learned = Learned(leaves, self.options.learning_rate)
+        if self.learned.optimizer is not None:
+            _put_moments(self.learned.optimizer, moments or {})
 
 
 #: Types of fields, by name; other fields are tensors or numbers.

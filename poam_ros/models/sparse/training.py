@@ -137,6 +137,7 @@ def _optimal_elbo(epoch: Epoch, data: Dataset, online: bool) -> Tensor:
     solve, model, old = partial(torch.linalg.solve_triangular, upper=False), epoch.model, epoch.old
     if online:
         assert old is not None and old.pseudo is not None
+        L_old, terms, (P, constant) = old.factor.L, old.pseudo, epoch.pseudo
         Koo = add_jitter(model.kernel.forward(old.Z, old.Z), model.jitter)
         K_old_u = cross_covariance(old, epoch.inducing.at(model.current_Z), model.jitter)
     (Kuu, Kuf, kff), y, noise = model.covariances(data.X), data.y, model.noise
@@ -145,9 +146,8 @@ def _optimal_elbo(epoch: Epoch, data: Dataset, online: bool) -> Tensor:
     D, c = V @ V.mT / noise, V @ y / noise
     elbo = -len(y) * (math.log(2 * math.pi) + noise.log()) - (y.square().sum() + kff.sum()) / noise
     if online:
-        P, constant = epoch.pseudo
-        H = solve(old.factor.L, solve(L, K_old_u.mT).mT)
-        D, c = D + H.mT @ old.pseudo.matrix @ H, c + H.mT @ old.pseudo.vector
+        H = solve(L_old, solve(L, K_old_u.mT).mT)
+        D, c = D + H.mT @ terms.matrix @ H, c + H.mT @ terms.vector
         elbo = elbo - (P * Koo).sum() + constant
     trace = D.diagonal().sum()
     LD = _differentiable_cholesky(epoch, add_jitter(D, 1.0), "I + D of the M-step")
