@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from queue import SimpleQueue
@@ -21,6 +22,7 @@ from ..frontend import events
 from ..frontend.events import DONE, PAUSED, RETURNING, WAITING, mapped_state
 from ..frontend.odometry import VehicleState, largest_std
 from ..frontend.pings import RawPing
+from ..frontend.refused_pings import Lately
 from ..journal.folder import plain
 from ..learning.create import open_mission, recovery_message
 from ..learning.session import SurveySession
@@ -87,7 +89,7 @@ class Drive:
         self.guidance: Guidance | None = None
         self.newest_ping: RawPing | None = None
         self.before_frame = self.batches = 0
-        self._warnings = LogThrottle(log.warning)
+        self._warnings, self._lately = LogThrottle(log.warning), Lately()
         self.finished = self.closed = self.incomplete = self._over = self._started = False
         self._outcomes: SimpleQueue[events.LoopEvent] = SimpleQueue()
         self._commands: SimpleQueue[str] = SimpleQueue()
@@ -182,6 +184,7 @@ class Drive:
             guidance.close()
             raise
         self.session, self.guidance = session, guidance
+        guidance.mapped(self._lately.fault)
         session.front_end.warn = self._warnings.add
         self._results = SessionResults(session, values["output"])
         if (folder := self._results.folder) is not None:
@@ -262,7 +265,8 @@ class Drive:
             return
         mission = self.guidance.mission
         drives = mission.state in {"start": (WAITING, DONE), "resume": (PAUSED,)}.get(word, ())
-        if drives and (refusal := self._refusal):
+        unmapped = self.guidance.unmapped if word == "start" else ""
+        if drives and (refusal := self._refusal or unmapped):
             self._say(f"{word}: refused, as {refusal}")
             return
         self._starts_unasked &= drives
@@ -290,6 +294,8 @@ class Drive:
             guidance.count(session.samples)
         if now.steady_s - self._ticked_s >= TICK_PERIOD_S:
             self._ticked_s = now.steady_s
+            self._lately.take(session.front_end, Counter(), now.steady_s)
+            guidance.mapped(self._lately.fault)
             guidance.tick(now)
             if mission.status.recovers and self.telemetry.fault not in mission.reason:
                 mission.pause(f"{mission.reason}: {self.telemetry.fault}", INPUT)
@@ -300,10 +306,12 @@ class Drive:
     def _start_unasked(self, now: Moment) -> None:
         """Start or resume once without a person, if ``autostart`` or ``RESUMES`` is set."""
         assert self.guidance is not None
-        if self._starts_unasked and not self._refusal:
+        mission = self.guidance.mission
+        mapped = mission.ready or mission.state == PAUSED
+        if self._starts_unasked and mapped and not self._refusal:
             self._starts_unasked = False
             unasked = {WAITING: ("start", "autostart"), PAUSED: ("resume", RESUMES)}
-            word, setting = unasked.get(self.guidance.mission.state, ("", ""))
+            word, setting = unasked.get(mission.state, ("", ""))
             if word and self.values[setting]:
                 self._obey(word, now)
 

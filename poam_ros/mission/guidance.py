@@ -221,7 +221,7 @@ class Guidance:
         """Do what an operator asks for at a time in s: ``start``, ``stop``, ``pause`` or
         ``resume``; returns success and an answer."""
         mission, displaced = self.mission, DISPLACED in self.mission.causes
-        if word == "start" and (wrong := self._wrong_z or self._unmapped):
+        if word == "start" and (wrong := self._wrong_z or self.unmapped):
             return False, wrong
         done, answer = mission.start(now_s) if word == "start" else getattr(mission, word)()
         if done and word == "start":
@@ -245,18 +245,18 @@ class Guidance:
     def mapped(self, fault: str) -> None:
         """Take from the mapper why it maps no ping; see ``fault``."""
         self.fault = fault
-        self.mission.ready = not self._unmapped
+        self.mission.ready = not self.unmapped
 
     @property
     def fault_text(self) -> str:
         """Why no ping is mapped, as text, and what to do; empty: pings are, or nobody says."""
         if self.fault == NO_PING:
-            return "no ping has come to the mapper in the last 10 s: check the sonar and its topic"
+            return "no ping has come in the last 10 s: check the sonar, and its topic or messages"
         advice = ADVICE.get(self.fault or "") or "see the mapper's diagnostics"
         return f"every ping is refused as {self.fault}: {advice}" if self.fault else ""
 
     @property
-    def _unmapped(self) -> str:
+    def unmapped(self) -> str:
         """Why a mission may not begin, as no ping would be mapped; empty: it may.
 
         A vehicle may drive into the workspace, and dive to where the sonar finds the bottom.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -12,17 +10,12 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from ..core.clock import SECOND, Moment
 from ..core.errors import quantity
 from ..frontend.front_end import AFTER_MISSION, OVERLOAD
-from ..frontend.refused_pings import ADVICE, NO_PING, REASONS
+from ..frontend.refused_pings import ADVICE, LATELY_S, REASONS, Lately
 from ..learning.session import SurveySession
 from ..outputs.crossings import statistics_of
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 SENSORS = ("odom", "sonar/range")
-#: The newest pings and odometry that are judged, in s.
-LATELY_S = 10.0
-#: Share of them that is refused: a warning; an error if none is accepted. A fault refuses all; a
-#: good sonar that loses a tenth at random is above a fifth in a quarter of all seconds at 1 Hz.
-MANY = 0.5
 SLOW_UPDATE_S = 1.0  # p99 of an update with its map; more is reported
 #: What to do.
 SLOW = "give the mapper a core, or raise batch.size or resolution"
@@ -63,70 +56,6 @@ def _doing(session: SurveySession) -> str:
     if front_end.closed == AFTER_MISSION:
         return "done" if status.finished else "finishing the last map"
     return front_end.closed or "mapping"
-
-
-class Refusal(NamedTuple):
-    """A reason that refuses many or, with the others, ``every`` ping or odometry (``what``)."""
-
-    share: float
-    reason: str
-    what: str
-    every: bool
-
-
-class Lately:
-    """How many pings and odometry messages were refused in the last ``LATELY_S``, and why.
-
-    Attributes:
-        refused: shares of the pings by reason, largest first.
-        odometry: shares of the odometry by reason.
-        fault: why none of the pings could be mapped: the main reason, or ``NO_PING``; empty: some
-            could, or nothing but the mission's state was against it.
-        lost: messages lost since the start, by topic; ``lost_now``: since the last look.
-    """
-
-    def __init__(self) -> None:
-        self.refused: dict[str, float] = {}
-        self.odometry: dict[str, float] = {}
-        self.fault = NO_PING
-        self.lost: Counter[str] = Counter()
-        self.lost_now = 0
-        self._before: deque[tuple[float, int, Counter[str], int, Counter[str]]] = deque()
-
-    def take(self, session: SurveySession, lost: Counter[str], steady_s: float) -> None:
-        """Look at the counts, at a steady time in s; call about every second."""
-        self.lost_now, self.lost = lost.total() - self.lost.total(), Counter(lost)
-        ledger, buffer = session.ledger, session.front_end.buffer
-        now = (
-            steady_s, ledger.received - ledger.pending, Counter(ledger.rejected),
-            buffer.added, Counter(ledger.odometry_rejected),
-        )  # fmt: skip
-        if not self._before:  # what came before the first look is new as well
-            self._before.append((steady_s, 0, Counter(), 0, Counter()))
-        self._before.append(now)
-        while steady_s - self._before[0][0] > LATELY_S:
-            self._before.popleft()
-        _, judged, refused, accepted, odd = self._before[0]
-        self.refused = _shares(now[2] - refused, now[1] - judged)
-        lately = now[4] - odd
-        self.odometry = _shares(lately, now[3] - accepted + lately.total())
-        main = self.main()
-        self.fault = main.reason if main and main.every else "" if now[1] > judged else NO_PING
-
-    def main(self) -> Refusal | None:
-        """The main reason of refusal, if there are many or all; None: there are not."""
-        found = []
-        for what, shares in (("pings", self.refused), ("odometry", self.odometry)):
-            known = {reason: share for reason, share in shares.items() if ADVICE.get(reason)}
-            every = sum(known.values()) > 1 - 1e-9
-            for reason, share in known.items():
-                if every or share >= MANY:
-                    found.append(Refusal(share, reason, what, every))
-        return max(found, default=None)
-
-
-def _shares(counts: Counter[str], total: int) -> dict[str, float]:
-    return {reason: count / total for reason, count in counts.most_common()} if total else {}
 
 
 def _refused(lately: Lately, clock_offset_s: float) -> Iterator[tuple[bytes, str]]:

@@ -27,6 +27,7 @@ from ..core.process import configure_process
 from ..frontend import events
 from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.pings import RawPing, level_fault
+from ..frontend.refused_pings import Lately
 from ..learning.create import change_settings, open_mission, recovery_message
 from ..learning.session import SurveySession
 from ..learning.thread import ModelThread
@@ -36,7 +37,7 @@ from ..outputs.recorder import MapReport
 from ..outputs.run import SessionResults, read_settings
 from ..planning.tvu import tvu_ratio
 from . import messages
-from .diagnostics import ERROR, Lately, mapper_status
+from .diagnostics import ERROR, mapper_status
 from .inputs import Inputs, MountLookup
 from .node import KEPT, LATCHED, BaseNode, run_node
 from .parameters import MAPPER
@@ -210,7 +211,7 @@ class MapperNode(BaseNode):
             session.front_end.mission_source(awaited)
         self._on_sensors()
         self.topics.publish_refused(session, self.moment)
-        self._lately.take(session, self.lost, time.monotonic())
+        self._lately.take(session.front_end, self.lost, time.monotonic())
         self._publish_fault(self._lately.fault)
         order, bounds = getattr(self.values, "target.tvu") or "1a", self.topics.bounds
         now, alive = self.moment, self.thread.alive

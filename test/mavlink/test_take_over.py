@@ -1,5 +1,7 @@
 """Of `poam drive`, beside ``test_scenarios``: starts, checks, late messages and stalls."""
 
+from dataclasses import replace
+
 import pytest
 
 from poam_ros.frontend.events import PositionsShifted
@@ -21,6 +23,21 @@ def test_nothing_starts_before_the_map_has_an_origin(voyage):
     assert v.said[-1] == refused and v.drive.session is None and not v.boat.targets
     v.boat.muted.clear()
     v.start()
+
+
+def test_nothing_starts_while_no_ping_can_be_mapped(voyage):
+    """As a planner of ROS 2; a mission that would start by itself waits."""
+    v = voyage({"autostart": True, "sonar.max_range": 1.0})
+    v.boat.muted.add("DISTANCE_SENSOR")
+    v.until(lambda: v.state == "waiting", 20)
+    v.boat.mode, v.boat.armed = "GUIDED", True
+    assert v.run(3).command("start").startswith("start: refused, as no ping has come")
+    v.boat.muted.clear()
+    v.run(12)
+    assert v.command("start").startswith("start: refused, as every ping is refused as out_of_range")
+    assert v.state == "waiting" and not v.boat.targets
+    v.session.front_end.settings = replace(v.session.front_end.settings, max_range=0.0)
+    v.until(lambda: v.state == "pilot", 12)
 
 
 def test_a_warning_tells_of_a_map_in_two_pieces(voyage, caplog):

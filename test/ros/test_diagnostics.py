@@ -16,8 +16,9 @@ from sessions import Survey
 from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.odometry import OdometryRefused
+from poam_ros.frontend.refused_pings import Lately
 from poam_ros.journal.interface import WITHDRAW, JournalStep
-from poam_ros.ros.diagnostics import Lately, mapper_status
+from poam_ros.ros.diagnostics import mapper_status
 from poam_ros.screening.crossings import Crossings
 from poam_ros.screening.judge import Shift
 
@@ -28,7 +29,7 @@ OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.E
 def look(s, alive=True, lost=0, lately=None):
     if lately is None:
         lately = Lately()
-        lately.take(s.session, Counter(odom=lost), s.now.steady_s)
+        lately.take(s.session.front_end, Counter(odom=lost), s.now.steady_s)
     return mapper_status(s.session, s.now, alive, {"mean": (1.0, 2.0)}, lately)
 
 
@@ -146,7 +147,7 @@ class Watched:
         self.look()
 
     def look(self):
-        self.lately.take(self.survey.session, Counter(), self.survey.now.steady_s)
+        self.lately.take(self.survey.session.front_end, Counter(), self.survey.now.steady_s)
         return look(self.survey, lately=self.lately)
 
     def second(self, odometry=True, distance=None):
