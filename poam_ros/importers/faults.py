@@ -5,19 +5,18 @@ positions that the vehicle cannot have reached, depths that a sounder holds, and
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from ..core.clock import SECOND
 from ..core.errors import quantity
-from ..core.geodesy import DEGREE_M, rough_metres
+from ..core.geodesy import rough_metres
 from ..core.geometry import MAX_COORDINATE
-from ..frontend.odometry import JUMP, MOVED, JumpDetector, VehicleState
-from ..frontend.pings import MAX_ELEVATION
+from ..frontend.pings import LOST_COUNT, LOST_M, MAX_ELEVATION
 from ..mapping.soundings import DATES, Soundings
 from .cells import NO_READING, UNITS
 
@@ -34,26 +33,26 @@ UNSURE = 50.0
 #: one.
 LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
 
-#: Fewer positions, or a shorter log (s), do not show the vehicle's speed.
+#: Fewer positions, or a shorter log (s), do not show the vehicle's speed: over a second or more,
+#: the median of so many, which it seldom exceeds; the factor by which it may for a moment, and the
+#: smallest limit (m/s), which wind and waves give to slow vehicles, too.
 FEWEST_POSITIONS, SHORTEST = 9, 9.0
-#: The speed over several steps that the vehicle seldom exceeds, the factor by which it may for a
-#: moment, and the smallest limit (m/s), which wind and waves give to slow vehicles, too.
 STEPS, SELDOM, MARGIN, LEAST_SPEED = 9, 0.98, 1.5, 3.0
-#: A step of this length (m) is possible at any time, besides the receiver's noise and resolution.
-LEAST_STEP = 3.0
+#: A step of this length (m), and of so many times the receiver's noise, is possible at any time.
+LEAST_STEP, NOISES = 3.0, 3.0
 #: Between positions farther apart in time than this (s), and than this many usual intervals,
 #: nobody knows what the vehicle did.
 GAP, GAPS = 10.0, 5.0
-#: An excursion takes at most this time (s), and this share of the log.
-LONGEST, SHARE = 600.0, 0.25
+#: An excursion takes at most this time (s) and this share of the log; at its ends, this time.
+LONGEST, SHARE, AT_ENDS = 600.0, 0.25, 60.0
 #: With more parts than this share of the positions, or this share of positions in excursions, the
 #: log is not that of one vehicle.
 TOO_MANY, OTHERS = 0.1, 0.2
 #: Maximum number of jumps in warnings.
 WARNED = 3
 
-#: A depth is held at least for so many soundings and m, and so many times as often as usual.
-HELD, HELD_M, TIMES = 15, 15.0, 5.0
+#: A depth is held so many times as often as usual, and as on a vehicle.
+TIMES = 5.0
 #: The bottom beside a held depth changes by this (m), and by this share of the depth.
 CHANGES, OF_DEPTH = 0.3, 0.06
 #: A sounder that finds the bottom again jumps to it by so many steps of its resolution.
@@ -85,12 +84,8 @@ def impossible(
     }
 
 
-def no_readings(
-    place: np.ndarray, height: np.ndarray, degrees: bool, near: tuple[float, float] | None = None
-) -> dict[str, np.ndarray]:
-    """Which values instruments write without a reading, and which places cannot belong to this
-    survey: boolean [N] by reason, of which the first counts. The first arguments are attributes of
-    ``RawSoundings``; ``near``: latitude and longitude that the survey is near to."""
+def no_readings(height: np.ndarray) -> dict[str, np.ndarray]:
+    """Which depths or elevations [N] instruments write without a reading: boolean [N] by reason."""
     size, lost = np.abs(height), np.zeros(len(height), dtype=bool)
     sentinel = np.isin(size, NO_READING)
     signs = np.sign(height[height != 0])
@@ -105,12 +100,18 @@ def no_readings(
     below = size[~lost & (size < deepest)]
     often = len(below) > 0 and (size[~lost] == deepest).sum() >= LIMIT_COUNT
     limit = (size == deepest) & bool(often and deepest > LIMIT_RATIO * below.max())
-    middle = np.median(place, axis=0)
-    nowhere = (place == 0).all(1)
-    nowhere &= bool(degrees or np.abs(middle).max() > 1e4)
-    nowhere &= bool(np.hypot(*middle) * (DEGREE_M if degrees else 1) > FAR_M)
-    far = far_away(place, ~(lost | limit | nowhere), degrees, near)
-    return {"no_reading": lost, "sonar_limit": limit, "null_position": nowhere, "far_away": far}
+    return {"no_reading": lost, "sonar_limit": limit}
+
+
+def no_position(place: np.ndarray, degrees: bool = True) -> np.ndarray:
+    """Which of these places [N, 2] are none, boolean [N]: unknown, or exactly 0, 0, which receivers
+    write without a fix; in metres where all others lie far from there."""
+    unknown, null = ~np.isfinite(place).all(1), (place == 0).all(1)
+    if degrees or not null.any():
+        return unknown | null
+    others = place[~unknown & ~null & (np.abs(place) <= MAX_COORDINATE).all(1)]
+    far = len(others) > 0 and np.hypot(*np.median(others, axis=0)) > FAR_M
+    return unknown | (null & far)
 
 
 def far_away(
@@ -146,72 +147,79 @@ def uncertain(confidence: np.ndarray, least: float | None) -> tuple[np.ndarray, 
 
 
 def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.ndarray:
-    """Which positions of a log are impossible; boolean [N]: false fixes, as from multipath. Warns
-    of jumps that stay. In a log of several vehicles it refuses nothing, and warns.
+    """Which positions of a log are impossible; boolean [N]: false fixes, as from multipath, and
+    those that a receiver repeats until it leaps. Warns of jumps that stay. In a log of several
+    vehicles it refuses nothing, and warns.
 
-    One pass in the order of the log, by the front end's detector of jumps. Where it finds one, a
-    new part of the track begins; a short part between two that go on without it was an excursion.
+    The track is divided where the vehicle cannot have gone so far, and begins anew where times go
+    back or leave a gap. A short part between two that go on without it was an excursion.
 
     Args:
         where: beginning of warnings.
         seconds: times [N], in s, in the order of the log; NaN where unknown.
-        xy: positions [N, 2], in m; repeated ones hold until the next.
-
-    A new track begins where times are unknown or go back.
+        xy: positions [N, 2], in m.
     """
     refused = np.zeros(len(seconds), dtype=bool)
     known = np.flatnonzero(np.isfinite(seconds) & np.isfinite(xy).all(1))
+    if len(known) < FEWEST_POSITIONS:
+        return refused
     times, places = spread(seconds[known]), xy[known]
-    moved = np.flatnonzero(np.append(True, (np.diff(places, axis=0) != 0).any(1))[: len(known)])
-    usual = np.diff(times[moved])
+    # A repeated position holds from its begin to its end.
+    begin = np.flatnonzero(np.append(True, (np.diff(places, axis=0) != 0).any(1)))
+    end = np.append(begin[1:], len(known))
+    at, since, until = places[begin], times[begin], times[end - 1]
+    usual = np.diff(since)
     usual = usual[usual > 0]
     if len(usual) < FEWEST_POSITIONS or usual.sum() < SHORTEST:
         return refused
     interval = float(np.median(usual))
-    limit = MARGIN * _speed(times[moved], places[moved], max(1.0, interval))
-    speed = max(limit, LEAST_SPEED) / JumpDetector.SPEED_FACTOR
-    # Receivers and links repeat positions, and deliver several at once after a delay.
-    least = [np.quantile(each[each > 0], 0.1) if each.any() else 0.0
-             for each in np.abs(np.diff(places[moved], axis=0)).T]  # fmt: skip
-    reach = LEAST_STEP + 3 * _noise(times[moved], places[moved]) + 2 * math.hypot(*least)
-    reach += JumpDetector.SPEED_FACTOR * speed * interval
-    steps = np.diff(times)
-    far = np.hypot(*np.diff(places, axis=0).T) > reach
-    if not (far & (steps >= 0)).any():
+    speed = max(MARGIN * _speed(since, at, interval), LEAST_SPEED)
+    noise = float(np.quantile(np.hypot(*(at[1:-1] - (at[:-2] + at[2:]) / 2).T), 0.9))
+    reach = LEAST_STEP + NOISES * noise + speed * interval
+    apart = since[1:] - until[:-1]
+    jumps = np.hypot(*np.diff(at, axis=0).T) > reach + speed * np.maximum(apart, 0)
+    if not jumps.any():
         return refused
 
     def lasts(part: list[int]) -> float:
-        return float(times[part[-1]] - times[part[0]])
+        return float(until[part[-1]] - since[part[0]])
 
-    def goes_on(before: list[int], after: list[int]) -> bool:
-        a, b = before[-1], after[0]
-        possible = reach + JumpDetector.SPEED_FACTOR * speed * (times[b] - times[a])
-        return bool(np.hypot(*(places[b] - places[a])) <= possible)
+    def goes_on(a: int, b: int, left: np.ndarray) -> bool:
+        """Whether the vehicle may go from a to b if it leaves a at that time."""
+        return bool(np.hypot(*(at[b] - at[a])) <= reach + speed * (since[b] - left[a]))
 
-    apart = np.flatnonzero((steps < 0) | (steps > max(GAP, GAPS * interval))) + 1
     longest = min(LONGEST, SHARE * float(usual.sum()))
-    wrong, stays, parts = list[int](), list[int](), 0
-    for track in np.split(np.arange(len(known)), apart):
-        every, alone = _parts(times, places, track.tolist(), speed, reach)
-        wrong += alone
-        parts += len(every) - 1
+    wrong, held, stays, divided = list[int](), list[int](), list[int](), 0
+    begins_anew = (apart < 0) | (apart > max(GAP, GAPS * interval))
+    for track in np.split(np.arange(len(at)), np.flatnonzero(begins_anew) + 1):
+        parts = np.split(track, np.flatnonzero(jumps[track[:-1]]) + 1)
         kept = list[list[int]]()
-        for part in every:
+        for part in (each.tolist() for each in parts):
+            last = kept[-1][-1] if kept else 0
+            rest = until[last] - since[last]
+            if kept and min(rest, lasts(part)) > GAP and goes_on(last, part[0], since):
+                held.append(last)
+                kept[-1] += part
+                continue
             while (
                 len(kept) > 1
                 and lasts(kept[-1]) <= min(longest, lasts(part))
-                and goes_on(kept[-2], part)
+                and goes_on(kept[-2][-1], part[0], until)
             ):
                 wrong += kept.pop()
-            if kept and goes_on(kept[-1], part):
+            if kept and goes_on(kept[-1][-1], part[0], until):
                 kept[-1] += part
             else:
                 kept.append(part)
-        for end in (0, -1):
-            if len(kept) > 1 and lasts(kept[end]) <= longest:
-                wrong += kept.pop(end)
+        for index in (0, -1):
+            if len(kept) > 1 and lasts(kept[index]) <= min(longest, AT_ENDS):
+                wrong += kept.pop(index)
+        divided += len(parts) - 1
         stays += [part[0] for part in kept[1:]]
-    if parts > max(2 * WARNED, TOO_MANY * len(known)) or len(wrong) > OTHERS * len(known):
+    if (
+        divided > max(2 * WARNED, TOO_MANY * len(known))
+        or (end - begin)[wrong].sum() > OTHERS * len(known)
+    ):  # fmt: skip
         log.warning(
             "%s: positions jump back and forth, as those of several vehicles do: none are refused "
             "as %s. Map each vehicle from a file of its own", where, POSITION_JUMP,
@@ -221,9 +229,12 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
         log.warning(
             "%s: positions jump by %.0f m and stay there (from sounding %d on): those before or "
             "after it may be displaced",
-            where, np.hypot(*(places[index] - places[index - 1])), known[index],
+            where, np.hypot(*(at[index] - at[index - 1])), known[begin[index]],
         )  # fmt: skip
-    refused[known[wrong]] = True
+    for index in wrong:
+        refused[known[begin[index] : end[index]]] = True
+    for index in held:
+        refused[known[begin[index] + 1 : end[index]]] = True
     return refused
 
 
@@ -234,61 +245,14 @@ def spread(seconds: np.ndarray) -> np.ndarray:
     return np.interp(np.arange(len(seconds)), first, seconds[first]) if len(first) else seconds
 
 
-def _parts(
-    times: np.ndarray, places: np.ndarray, track: list[int], speed: float, reach: float
-) -> tuple[list[list[int]], list[int]]:
-    """The parts of a track that jumps divide, and the positions that are none, both as indices."""
-    detector, parts, waiting, alone = JumpDetector(), [list[int]()], list[int](), list[int]()
-    for index in track:
-        x, y = places[index].tolist()
-        state = VehicleState(round(times[index] * SECOND), (x, y, 0.0))
-        fault = detector.check(state, speed, reach)
-        if fault == JUMP:
-            waiting.append(index)
-            continue
-        if fault == MOVED:
-            parts.append(waiting)
-        else:
-            alone += waiting
-        parts[-1].append(index)
-        waiting = []
-    return parts, alone + waiting
-
-
-def _speed(times: np.ndarray, places: np.ndarray, interval: float) -> float:
-    """The sustained speed that the vehicle seldom exceeds, in m/s: the median over ``STEPS`` steps
-    of at least ``interval`` s each."""
-    chosen, last = [0], times[0]
-    for index, time in enumerate(times.tolist()):
-        if not 0 <= time - last < interval:
-            chosen.append(index)
-            last = time
-    steps, length = np.diff(times[chosen]), np.hypot(*np.diff(places[chosen], axis=0).T)
-    speed = np.divide(length, steps, out=np.zeros(len(steps)), where=steps > 0)
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(speed, STEPS // 2, "reflect"), STEPS)
+def _speed(seconds: np.ndarray, xy: np.ndarray, interval: float) -> float:
+    """The speed that the vehicle seldom exceeds, in m/s: the median over ``STEPS`` steps of a
+    second or more each; ``interval``: of positions, in s."""
+    every = slice(None, None, max(1, min(round(1 / interval), len(xy) // (2 * STEPS))))
+    length, since = np.hypot(*np.diff(xy[every], axis=0).T), np.diff(seconds[every])
+    speed = np.divide(length, since, out=np.zeros(len(since)), where=since > 0)
+    windows = sliding_window_view(np.pad(speed, STEPS // 2, "reflect"), STEPS)
     return float(np.quantile(np.median(windows, axis=1), SELDOM))
-
-
-def _noise(times: np.ndarray, places: np.ndarray) -> float:
-    """How far nine tenths of the positions are at most from the line between their neighbours in
-    time, in m."""
-    before, after = times[1:-1] - times[:-2], times[2:] - times[1:-1]
-    orderly = (before >= 0) & (after >= 0) & (before + after > 0)
-    if not orderly.any():
-        return 0.0
-    share = (before[orderly] / (before + after)[orderly])[:, None]
-    between = places[:-2][orderly] * (1 - share) + places[2:][orderly] * share
-    return float(np.quantile(np.hypot(*(places[1:-1][orderly] - between).T), 0.9))
-
-
-def placed_by(false: np.ndarray, times: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Which depths, at ``seconds`` [N], are placed by a false position; ``false``: boolean [K], at
-    ``times``, ascending."""
-    number = np.append(0, np.cumsum(false))  # false positions before each
-    first, after = (np.searchsorted(times, seconds, side=side) for side in ("left", "right"))
-    between = first == after
-    low = np.maximum(first - between, 0)
-    return number[np.minimum(after + between, len(times))] > number[low]
 
 
 def seconds_of(stamp_ns: np.ndarray) -> np.ndarray:
@@ -310,52 +274,42 @@ def frozen(where: str, xy: np.ndarray, height: np.ndarray) -> np.ndarray:
         xy: places in m [N, 2].
         height: depths or elevations as the file has them [N].
     """
-    wrong, inside = np.zeros((2, len(height)), dtype=bool)
-    if len(height) < 2 * HELD:
-        return wrong
-    begins = np.flatnonzero(np.diff(height, prepend=np.nan) != 0)
-    counts = np.diff(begins, append=len(height))
+    from scipy.spatial import cKDTree
+
+    wrong = np.zeros(len(height), dtype=bool)
+    begin = np.flatnonzero(np.diff(height, prepend=np.nan) != 0)
+    count = np.diff(begin, append=len(height))
     along = np.append(0.0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
-    # Half of all soundings stand in runs of at most this many.
-    size = np.sort(counts)
-    usual = size[min(int(np.searchsorted(np.cumsum(size), len(height) / 2)), len(size) - 1)]
-    long = np.flatnonzero(counts >= max(HELD, TIMES * usual))
-    runs = [(a, b, along[b - 1] - along[a]) for a, b in zip(begins[long], (begins + counts)[long],
-            strict=True) if along[b - 1] - along[a] >= HELD_M]  # fmt: skip
-    for begin, end, _ in runs:
-        inside[begin:end] = True
-    changes = np.abs(np.diff(height))
-    step = float(changes[changes > 0].min(initial=np.inf))
-    for begin, end, length in runs:
-        if _is_shown(xy, height, inside, begin, end, length):
-            wrong[begin + 1 : end] = True  # the first of them was measured
+    length = along[begin + count - 1] - along[begin]
+    # Half of all soundings stand in runs of at most the median.
+    least = max(LOST_COUNT, TIMES * float(np.median(np.repeat(count, count))))
+    long = (count >= least) & (length >= LOST_M)
+    if not long.any():
+        return wrong
+    others = np.flatnonzero(~np.repeat(long, count))
+    beside, changes = cKDTree(xy[others]), np.abs(np.diff(height))
+    step = changes[changes > 0].min(initial=np.inf)
+    for run in np.flatnonzero(long).tolist():
+        first, end, value = begin[run], begin[run] + count[run], height[begin[run]]
+        least = max(CHANGES, OF_DEPTH * abs(value))
+        reach = BESIDE * length[run]
+        near, match = beside.query(xy[first:end], distance_upper_bound=reach)
+        found = height[others[match[np.isfinite(near)]]]
+        if len(found) >= 0.3 * count[run]:
+            low, high = np.quantile(found, (0.1, 0.9))
+            changed = high - low > least and np.quantile(np.abs(found - value), 0.75) > least
+        else:
+            after = height[end : end + 5]
+            changed = len(after) > 0 and abs(np.median(after) - value) > 2 * least
+        if changed:
+            wrong[first + 1 : end] = True  # the first of them was measured
         elif end < len(height) and changes[end - 1] > RESUMES * step:
             log.warning(
                 "%s: %d soundings over %.0f m have the same depth of %g (from sounding %d on): a "
                 "flat bottom, or a sounder that lost it",
-                where, end - begin, length, abs(height[begin]), begin,
+                where, count[run], length[run], abs(value), first,
             )  # fmt: skip
     return wrong
-
-
-def _is_shown(
-    xy: np.ndarray, height: np.ndarray, inside: np.ndarray, begin: int, end: int, length: float
-) -> bool:
-    """Whether soundings beside a run say that the bottom changes along it."""
-    from scipy.spatial import cKDTree
-
-    value, others = height[begin], np.flatnonzero(~inside)
-    if not len(others):
-        return False
-    least = max(CHANGES, OF_DEPTH * abs(value))
-    near, match = cKDTree(xy[others]).query(xy[begin:end], distance_upper_bound=BESIDE * length)
-    known = np.isfinite(near)
-    if known.sum() < 0.3 * (end - begin):
-        after = height[end : end + 5]
-        return len(after) > 0 and bool(abs(np.median(after) - value) > 2 * least)
-    beside = height[others[match[known]]]
-    low, high = np.quantile(beside, (0.1, 0.9))
-    return bool(high - low > least and np.quantile(np.abs(beside - value), 0.75) > least)
 
 
 def without_repeats(soundings: Soundings, files: Sequence[Path]) -> Soundings:
@@ -371,9 +325,7 @@ def without_repeats(soundings: Soundings, files: Sequence[Path]) -> Soundings:
     ends = np.searchsorted(soundings.row, [first for _, first in soundings.files[1:]]).tolist()
     parts = list[tuple[str, np.ndarray]]()
     for path, (a, b) in zip(files, pairwise([0, *ends, len(soundings)]), strict=True):
-        back = np.zeros(0, dtype=int)
-        if stamps is not None:
-            back = np.flatnonzero(np.diff(stamps[a:b]) < -BACK) + 1
+        back = np.flatnonzero(np.diff(stamps[a:b]) < -BACK) + 1 if stamps is not None else []
         own = np.split(np.arange(a, b), back if len(back) < PARTS else [])
         parts += [(path.name, each) for each in own]
     left, out = [], np.zeros(len(soundings), dtype=bool)
@@ -383,13 +335,12 @@ def without_repeats(soundings: Soundings, files: Sequence[Path]) -> Soundings:
             found, match = _same(soundings, stamps, rest, others)
             if len(found) < max(1, min(FEWEST_REPEATED, len(rest))):
                 continue
-            mask = np.zeros(len(soundings), dtype=bool)
-            mask[found] = True
+            mask = np.isin(np.arange(len(out)), found)
             off = float(np.abs(soundings.z[found] - soundings.z[match]).max())
             where = earlier if name != earlier else "an earlier part of it"
             log.warning(
                 "%s: %s of %d also in %s at the same %s: left out%s",
-                name, quantity(int(mask.sum()), "sounding"), len(these), where,
+                name, quantity(len(found), "sounding"), len(these), where,
                 "places, with the same depths" if stamps is None else "time and place",
                 f" (depths differ by up to {off:.2g} m: give the right file first)"
                 if off > OTHER_DEPTH else "",

@@ -7,41 +7,39 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from ..core.clock import SECOND
 from ..core.geodesy import hemispheres, in_area_of_use, rough_metres
 from .cells import UNITS
 from .options import Answer, Unclear
 
 #: Fewer soundings than this say nothing about a survey.
 FEWEST = 20
-#: Different places that a survey has at least, one for so many soundings.
-FEWEST_PLACES, OFTEN_THERE = (5, 20), 100
-#: Within these degrees of 0 N, 0 E lies nothing but the sea; a survey is not longer than this (m).
-NOWHERE, LONGEST = np.radians((90.0, 180.0)), 1_500_000.0
+#: Within these degrees of 0 N, 0 E lies nothing but the sea.
+NOWHERE = np.radians((90.0, 180.0))
 #: A gap between two groups of places, at least so long (m) and so many times the rest.
 APART, TIMES = 20_000.0, 10.0
-#: Steps longer than this (m), and so many times the usual, are leaps; a record has not as many.
-LEAP, LEAPS, OFTEN = 1000.0, 100.0, 0.02
-#: One direction is rounded to more than this (m), and so many times the other. No bottom: this
-#: share of soundings of one depth, or depths that differ by less than this (m), as a latitude does.
-ROUNDED, COARSER, ALIKE, LEVEL = 200.0, 20.0, 0.95, 0.03
-#: Eastings of UTM and its kind stay below this; Mercator's reach so far (m). What is more than the
-#: first of the northings, and less than the second, is no easting in feet beside such an easting.
-EASTING, MERCATOR, EARTH, NORTHINGS = 1e6, 2.004e7, 6_378_137.0, (3e6, 1e7)
-#: Northings in feet, of a system of a state, stay below this.
-IN_FEET = 4e6
-#: So many steps show whether a factor is one: its logarithm varies less than this.
-FEW_STEPS, ONE = 8, 0.2
-#: Depths that change from feet to metres do so by that factor within this much of its logarithm, by
-#: more than another one, and at so many usual distances.
-SAME_FACTOR, DOUBLE, CLOSE = 0.2, 2.0, 5.0
-#: So many times deeper than the next is no sounding; nothing below so many m counts.
-PARTED, LEAST = 5.0, 0.1
-#: Median slope above which depths may be in another unit; speed of no boat that sounds (m/s).
-STEEPEST, FASTEST = 1.0, 40.0
-#: The slope of most bottoms; depths begin at so many times their spread, near a shore.
-USUAL, SHALLOW = 0.03, 3.0
+#: Degrees of so many decimals are rounded to 100 m, too much for a survey shorter than this (m).
+DECIMALS, SHORT = 3, 20_000.0
+#: No bottom: this share of soundings of one depth, or depths that differ by less than this (m), as
+#: a latitude does.
+ALIKE, LEVEL = 0.95, 0.03
+#: Eastings of UTM and its kind stay below the first of these, those of Mercator below the second;
+#: beside northings above the third there are western ones of Mercator alone (m). What is more than
+#: the first of the northings, and less than the second, is no easting in feet beside an easting.
+EASTING, MERCATOR, WEST, NORTHINGS = 1e6, 2.004e7, 1.3e6, (3e6, 1e7)
+#: Northings in feet, of a system of a state, stay below this; the Earth's radius (m).
+IN_FEET, EARTH = 4e6, 6_378_137.0
+#: Depths of which a part is in another unit change by its factor, within this much of its
+#: logarithm, and by nothing else above ``DOUBLE``, in the median of so many.
+SAME_FACTOR, DOUBLE, SMOOTHED = 0.2, 2.0, 7
+#: The least depth that counts for it (m), the least share of soundings in another unit, and the
+#: longest way on which they change, in usual ones.
+LEAST, PART, CLOSE = 0.01, 0.05, 20.0
+#: Median slope above which depths may be in another unit; that of most bottoms.
+STEEPEST, USUAL = 1.0, 0.03
+#: Depths begin at so many times their spread, near a shore.
+SHALLOW = 3.0
 #: A boat at its berth moves, and its receiver errs, by no more than this (m): it shows no slopes,
 #: and a stated unit is believed.
 AT_REST = 50.0
@@ -100,8 +98,8 @@ class Survey:
             raise Unclear(f"{where}: {doubt.text}", [*doubt.answers, *right * doubt.possible])
 
     def _doubts(self) -> Iterator[Doubt]:
-        at_rest = bool(self.units) and np.ptp(self.xy, axis=0).max() < AT_REST
-        if self.place is not None and self.crs != "degrees":
+        degrees = self.place if self.crs == "degrees" else None
+        if degrees is None and self.place is not None:
             yield from self._of_metres(self.place)
         if self.in_feet:
             yield Doubt(
@@ -109,28 +107,23 @@ class Survey:
                 "EPSG:N)",
                 [Answer(f"if they are in {unit}", {"units": f"ft,{unit}"}) for unit in ("ft", "m")],
             )
-        yield from self._of_places()
-        yield from self._of_depths(at_rest)
-        if not (self.vehicle or at_rest):
-            yield from self._of_slopes()
-        if self.stamp_ns is not None:
-            yield from self._of_speed(self.stamp_ns)
-        if self.place is not None and self.crs == "degrees" and self.columns:
-            yield from self._exchanged(self.place)
+        yield from self._of_places(degrees)
+        yield from self._of_depths()
+        if degrees is not None and self.columns:
+            yield from self._exchanged(degrees)
 
     def _of_metres(self, place: np.ndarray) -> Iterator[Doubt]:
         """Whether x and y are degrees, or of Mercator's projection, or swapped."""
         around, (x, y) = np.abs(place).max(0), np.median(place, axis=0)
-        columns, crs = self.columns, self.crs
+        columns, crs, most = self.columns, self.crs, around.max()
         degrees = [
             *_swap(columns, "longitude", "latitude", when="if x is the longitude"),
             *_swap(columns, "latitude", "longitude", when="if x is the latitude"),
         ]
-        small = around.max() <= 180 and around.min() <= 90
-        if small and np.ptp(np.abs(place), axis=0).max() < 3:
-            if np.abs(place - np.round(place, 3)).max() > 1e-9:  # more than millimetres
-                yield Doubt("x and y look like degrees, not metres", degrees)
-        elif (most := around.max()) > MERCATOR:
+        small = most <= 180 and around.min() <= 90 and np.ptp(np.abs(place), axis=0).max() < 3
+        if small and np.abs(place - np.round(place, 3)).max() > 1e-9:  # more than millimetres
+            yield Doubt("x and y look like degrees, not metres", degrees)
+        if most > MERCATOR:
             text = f"x and y reach {most:.3g} m, farther than any place on the Earth"
             yield Doubt(text, degrees, False)
         if crs:
@@ -138,7 +131,7 @@ class Survey:
                 text = f"x and y lie outside the area of {crs}, and inside it if they are swapped"
                 yield Doubt(text, _swap(columns, "y", "x", when="if they are swapped"))
             return
-        if around.max() < 1e5 or not (x > EASTING or (x < 0 and np.cosh(y / EARTH) > 1.02)):
+        if most < 1e5 or not (x > EASTING or (x < 0 and abs(y) > WEST)):
             return
         text = (
             f"x and y of {x:.0f}, {y:.0f} are not those of UTM. In another system, or in feet: "
@@ -148,43 +141,34 @@ class Survey:
             yield Doubt(text, possible=False)
         turned = bool(EASTING / 10 < y < EASTING and NORTHINGS[0] < x < NORTHINGS[1])
         answers = _swap(columns, "y", "x", when="if x is a northing and y an easting") * turned
-        if not (x > 0 and 0 < y < IN_FEET):  # as Mercator's, those in feet would lie in Africa
+        # As Mercator's, those in feet would lie in Africa.
+        if not (x > 0 and 0 < y < IN_FEET):
             north, east = np.degrees((np.arctan(np.sinh(y / EARTH)), x / EARTH))
             when = "if they are of Web Mercator" + place_words(north, east)
             answers.append(Answer(when, {"crs": "EPSG:3857"}))
         yield Doubt(text, answers, False)
 
-    def _of_places(self) -> Iterator[Doubt]:
-        """Whether places are where nobody sounds, in two groups, or too few."""
-        xy, sides = self.xy, np.ptp(self.xy, axis=0)
-        degrees = self.place if self.crs == "degrees" else None
+    def _of_places(self, degrees: np.ndarray | None) -> Iterator[Doubt]:
+        """Whether places are where nobody sounds, in two groups, without an area, or rounded."""
+        sides = np.ptp(self.xy, axis=0)
         if degrees is not None and (np.abs(middle := np.median(degrees, axis=0)) < NOWHERE).all():
             text = f"the soundings lie in the open sea{place_words(*middle)}: no fix, or radians"
             yield Doubt(text, possible=False)
-        yield from _groups(xy, degrees)
-        if sides.max() > LONGEST:
-            yield Doubt(f"the soundings lie up to {sides.max() / 1000:.0f} km apart")
-        steps = np.hypot(*np.diff(xy, axis=0).T)
-        usual = float(np.median(steps[steps > 0])) if steps.any() else 0.0
-        far = steps > max(LEAP, LEAPS * usual)
-        if (share := far.mean()) > OFTEN:
-            length = np.median(steps[far]) / 1000
-            yield Doubt(f"places leap by {length:.0f} km in {100 * share:.0f} % of the steps")
-        apart = [np.diff(np.unique(axis)) for axis in xy.T]  # of values next to each other
-        fine, coarse = sorted(float(np.median(each)) if len(each) else 0.0 for each in apart)
-        if coarse > max(ROUNDED, COARSER * fine):
-            yield Doubt(f"places are rounded to {coarse:.0f} m in one direction")
-        least = np.clip(len(xy) / OFTEN_THERE, *FEWEST_PLACES)
-        if (count := len(np.unique(xy, axis=0))) < least:
-            text = f"{len(xy)} soundings lie at {count} places, which may be rounded"
-            yield Doubt(text, possible=False)
+        yield from _groups(self.xy, degrees)
         if not sides.all():
             text = f"the soundings lie on {sides[0]:.3g} x {sides[1]:.3g} m, without an area"
             yield Doubt(text, possible=False)
+        if degrees is not None and sides.max() < SHORT:
+            rounded = np.abs(degrees - degrees.round(DECIMALS)).max(0) < 1e-9
+            if rounded.any():
+                text = f"places are rounded to {10.0**-DECIMALS:g} degrees"
+                yield Doubt(f"{text} on {sides[0]:.3g} x {sides[1]:.3g} m")
 
-    def _of_depths(self, at_rest: bool) -> Iterator[Doubt]:
-        """Whether depths lie above the water, below any sea, or in two groups of sizes."""
-        depth, columns = self.depth, self.columns
+    def _of_depths(self) -> Iterator[Doubt]:
+        """Whether depths lie above the water, or are all the same, or in another unit, in part or
+        where they do not go with the extent; or another column."""
+        xy, depth, columns = self.xy, self.depth, self.columns
+        size, sides = np.abs(depth), np.ptp(xy, axis=0)
         if (above := float((depth < 0).mean())) > 0.5:
             name = columns.get("z", columns.get("depth", ""))
             asked = "z" in columns and bool(-depth.max() < SHALLOW * np.ptp(depth))
@@ -198,65 +182,25 @@ class Survey:
         if counts.max() > ALIKE * len(depth) or np.ptp(depth) < LEVEL:
             text = f"nearly all soundings have the same depth, {values[counts.argmax()]:g} m"
             yield Doubt(text, possible=False)
-        size = np.sort(np.abs(depth))
-        few = max(1, len(size) // 20)
-        ratio = size[few:-few] / np.maximum(size[few - 1 : -few - 1], LEAST)
-        at = int(ratio.argmax()) + few
-        if not at_rest and ratio.max() >= PARTED and _of_one_factor(np.abs(depth), float(size[at])):
-            yield Doubt(
-                f"depths are in two groups, up to {size[at - 1]:g} m and from {size[at]:g} m on: "
-                "part of them may be in another unit"
-            )
-        # From feet to metres or back, for many soundings, while nothing else changes so much.
-        logs = np.log(np.maximum(np.abs(depth), LEAST))
-        steps, along = np.abs(np.diff(logs)), np.hypot(*np.diff(self.xy, axis=0).T)
-        turns = np.flatnonzero(steps > np.log(DOUBLE))
-        other = np.searchsorted(turns, np.arange(len(logs))) % 2 == 1
-        if (
-            STRAY < other.mean() < 1 - STRAY
-            and np.diff(turns, prepend=-1, append=len(steps)).min() >= FEWEST
-            and np.abs(steps[turns] + np.log(UNITS["ft"])).max() < SAME_FACTOR
-            and abs(np.median(logs[other]) - np.median(logs[~other])) > np.log(DOUBLE)
-            and along[turns].max() <= CLOSE * np.median(along)
-        ):  # fmt: skip
-            yield Doubt(
-                f"depths change {1 / UNITS['ft']:.2f} times from one sounding to the next (from "
-                f"sounding {turns[0] + 1} on): part of them may be in feet"
-            )
-
-    def _in_units(self, slope: float) -> list[Answer]:
-        """The answers of another unit, by which slopes become usual; ``slope``: the median in m."""
-        away = {unit: abs(np.log(max(slope, 1e-9) * UNITS[unit] / USUAL)) for unit in UNITS_ASKED}
-        short = np.ptp(self.xy, axis=0).max() < AT_REST
-        units = () if self.units or short else sorted(away, key=lambda unit: away[unit])
-        return [Answer(f"if they are in {unit}", {"units": unit}) for unit in units]
-
-    def _of_slopes(self) -> Iterator[Doubt]:
-        """Whether depths do not go with the extent: in another unit, or another column."""
-        xy, sides, size = self.xy, np.ptp(self.xy, axis=0), np.abs(self.depth)
-        # Compared at a distance along the track, so that noise and repeated positions do not count.
         steps = np.hypot(*np.diff(xy, axis=0).T)
+        if (turn := _of_two_units(size, steps)) is not None:
+            yield Doubt(f"depths change as from m to {turn[1]}, or back, from about sounding "
+                        f"{turn[0]} on: part of them may be in another unit")  # fmt: skip
+        # Compared at a distance along the track, so that noise and repeated positions do not count.
         lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
         apart = np.hypot(*(xy[lag:] - xy[:-lag]).T)
         slope = float(np.median(np.abs(size[lag:] - size[:-lag]) / np.maximum(apart, 1e-9)))
-        deep = float(np.median(size))
-        if slope > STEEPEST or deep > sides.max():
-            yield Doubt(
-                f"depths of {deep:.3g} m (median) on {sides[0]:.3g} x {sides[1]:.3g} m, with "
-                f"slopes of {100 * slope:.0f} %", self._in_units(slope),
-            )  # fmt: skip
-
-    def _of_speed(self, stamp_ns: np.ndarray) -> Iterator[Doubt]:
-        """Whether the vehicle moves as no boat does, for half of the time."""
-        known = np.flatnonzero((stamp_ns != 0) & np.isfinite(self.xy).all(1))
-        first = known[np.diff(stamp_ns[known], prepend=0) != 0]
-        first = first[:: max(1, len(first) // 500)]
-        seconds = np.diff(stamp_ns[first]) / SECOND
-        speeds = np.hypot(*np.diff(self.xy[first], axis=0).T)[seconds > 0] / seconds[seconds > 0]
-        if len(speeds) >= FEWEST and (fast := float(np.median(speeds))) > FASTEST:
-            yield Doubt(
-                f"the soundings move at {fast:.0f} m/s: places or times may be in another unit"
-            )
+        deep, short = float(np.median(size)), sides.max() < AT_REST
+        if self.vehicle or (short and self.units) or (slope <= STEEPEST and deep <= sides.max()):
+            return
+        # Those of another unit, by which slopes become usual.
+        away = {unit: abs(np.log(max(slope, 1e-9) * UNITS[unit] / USUAL)) for unit in UNITS_ASKED}
+        units = () if self.units or short else sorted(away, key=lambda unit: away[unit])
+        yield Doubt(
+            f"depths of {deep:.3g} m (median) on {sides[0]:.3g} x {sides[1]:.3g} m, with slopes of "
+            f"{100 * slope:.0f} %",
+            [Answer(f"if they are in {unit}", {"units": unit}) for unit in units],
+        )
 
     def _exchanged(self, place: np.ndarray) -> Iterator[Doubt]:
         """Whether a vehicle of a steady speed is slower to the east and west than to the north and
@@ -320,11 +264,6 @@ def _groups(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Doubt]:
             for north, east in middles
         ]
 
-    if degrees is not None and np.abs(degrees).max() < 179:
-        for axis in degrees.T:
-            if (axis > 0).any() and (axis < 0).any() and np.abs(axis).min() > 1e-3:
-                text = "the soundings lie on two sides of the equator, or of Greenwich"
-                yield Doubt(text, near(axis > 0))
     for axis in xy.T:
         order = np.sort(axis)
         steps = np.diff(order)
@@ -334,17 +273,27 @@ def _groups(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Doubt]:
             yield Doubt(text, near(axis > order[steps.argmax()]))
 
 
-def _of_one_factor(size: np.ndarray, parted: float) -> bool:
-    """Whether sizes [N] below ``parted`` may be those above it in another unit: one factor, that of
-    a unit, lies between them wherever the record goes from one group to the other. A sounder that
-    loses the bottom now and then goes by other factors."""
-    over = np.flatnonzero(np.diff(size >= parted))
-    steps = np.abs(np.diff(np.log(np.maximum(size, LEAST)))[over])
-    if len(steps) < FEW_STEPS:
-        return True
-    low, usual, high = np.quantile(steps, (0.25, 0.5, 0.75))
-    of_units = np.abs(np.log([*UNITS.values()]))
-    return bool(high - low < ONE and np.abs(of_units - usual).min() < ONE)
+def _of_two_units(size: np.ndarray, along: np.ndarray) -> tuple[int, str] | None:
+    """The sounding from which on depths of these sizes [N] are in another unit, and this or the one
+    before; None: there is none. They change by the factor of a unit alone, on short ways along the
+    track [N - 1], and stay so."""
+    logs = np.pad(np.log(np.maximum(size, LEAST)), SMOOTHED // 2, "edge")
+    logs = np.median(sliding_window_view(logs, SMOOTHED), axis=1)
+    steps = np.abs(np.diff(logs))
+    turns = np.flatnonzero(steps > np.log(DOUBLE))
+    other = np.searchsorted(turns, np.arange(len(logs))) % 2 == 1
+    if (
+        not PART < other.mean() < 1 - PART
+        or np.diff(turns, prepend=-1, append=len(steps)).min() < FEWEST
+        or along[turns].max() > CLOSE * np.median(along[along > 0])
+        or abs(np.median(logs[other]) - np.median(logs[~other])) < np.log(DOUBLE)
+    ):
+        return None
+    for unit, size_m in UNITS.items():
+        factor = abs(np.log(size_m))
+        if factor > np.log(DOUBLE) and np.abs(steps[turns] - factor).max() < SAME_FACTOR:
+            return int(turns[0]) + 1, unit
+    return None
 
 
 def untold(place: np.ndarray, values: np.ndarray) -> float:

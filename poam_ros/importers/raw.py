@@ -20,14 +20,16 @@ from .faults import (
     FAR_TIMES,
     FROZEN,
     POSITION_JUMP,
+    far_away,
     frozen,
     impossible,
     impossible_positions,
+    no_position,
     no_readings,
     seconds_of,
     without_repeats,
-)  # fmt: skip
-from .look import FEWEST, Survey, swapped
+)
+from .look import Survey, swapped
 from .options import ReadOptions, Unclear
 
 
@@ -54,6 +56,7 @@ class RawSoundings:
         reason: why each is left out [N], text; empty: it is not. None: none is.
         columns: of a table, by their meanings.
         source: for the record, as plain values.
+        x_y: places as the file has them, if these became degrees.
         fixed: whether places are interpolated between positions that were judged themselves.
         level: elevation of the water's surface, of each [N] or of all, in m; NaN: unknown. None: as
             the options say.
@@ -76,6 +79,7 @@ class RawSoundings:
     reason: Any = None
     columns: Mapping[str, str] = field(default_factory=dict, compare=False)
     source: Mapping[str, Any] = field(default_factory=dict)
+    x_y: np.ndarray | None = None
     fixed: bool = False
     level: np.ndarray | None = None
 
@@ -113,17 +117,19 @@ class RawSoundings:
             reason[these[reason[these] == ""]] = name
         return replace(self, reason=reason)
 
-    def on_earth(self, crs: str = "") -> np.ndarray | None:
-        """Latitude and longitude of all [N, 2]; None: x and y are of no known place. ``crs`` goes
-        before the file's own."""
+    def on_earth(self, crs: str) -> RawSoundings:
+        """The same with places in degrees, if their system is known: ``crs`` goes before the file's
+        own."""
         if self.degrees or not (code := crs or self.crs):
-            return self.place if self.degrees else None
-        return transformed(coordinate_system("--crs", code), WGS84, self.place)[:, ::-1]
+            return self
+        degrees = transformed(coordinate_system("--crs", code), WGS84, self.place)[:, ::-1]
+        return replace(self, place=degrees, degrees=True, crs=code, x_y=self.place)
 
-    def metres(self, crs: str = "") -> np.ndarray:
+    @property
+    def metres(self) -> np.ndarray:
         """Rough places of the ``kept`` in m, of any origin [K, 2]."""
-        degrees = self.on_earth(crs)
-        return self.place[self.kept] if degrees is None else rough_metres(degrees[self.kept])
+        place = self.place[self.kept]
+        return rough_metres(place) if self.degrees else place
 
     def checked(self, path: Path, options: ReadOptions) -> RawSoundings:
         """Those that are readings, and the level of the water at their times.
@@ -143,27 +149,30 @@ class RawSoundings:
         ):
             if useless:
                 raise InputError(f"{path}: --{option}: {why} ({self.understood})")
-        found, at = self, self.kept
-        found = found.without(impossible(self.place[at], self.height[at], self.degrees, self.unit))
+        where, found = str(path), self.on_earth(options.crs)
+        at, degrees = found.kept, found.degrees
+        found = found.without(impossible(found.place[at], self.height[at], degrees, self.unit))
         if len(at := found.kept):
-            found = found.without(
-                no_readings(self.place[at], self.height[at], self.degrees, options.near)
-            )
+            place, wrong = found.place[at], no_readings(self.height[at])
+            wrong["null_position"] = no_position(place, degrees)
+            kept = ~np.any(list(wrong.values()), axis=0)
+            wrong["far_away"] = far_away(place, kept, degrees, options.near)
+            found = found.without(wrong)
         if self.stamp_ns is not None and not self.fixed:
             seconds = seconds_of(self.stamp_ns[found.kept])
-            jumps = impossible_positions(str(path), seconds, found.metres(options.crs))
-            found = found.without({POSITION_JUMP: jumps})
+            found = found.without(
+                {POSITION_JUMP: impossible_positions(where, seconds, found.metres)}
+            )
         if not len(at := found.kept):
             reasons = ", ".join(f"{n} {reason}" for reason, n in found.lost.items()) or "no rows"
             if found.lost["impossible_place"]:
                 reasons += f", such as {self.place[0].tolist()}"
             raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.understood}")
-        found._check_near(path, options)
-        found = found.without(
-            {FROZEN: frozen(str(path), found.metres(options.crs), self.height[at])}
-        )
+        if degrees and options.near is not None:
+            found._check_near(where, options.near)
+        found = found.without({FROZEN: frozen(where, found.metres, self.height[at])})
         if not options.trusted:
-            found._look(str(path), options)
+            found._survey(options).look(where)
         if options.levels is None or self.stamp_ns is None:
             return found
         at, level = found.kept, np.full(len(self.height), np.nan)
@@ -176,40 +185,30 @@ class RawSoundings:
             )
         return replace(found.without({"no_water_level": ~known}), level=level)
 
-    def _check_near(self, path: Path, options: ReadOptions) -> None:
-        degrees = self.on_earth(options.crs)
-        if options.near is None or degrees is None:
-            return
-        middle = np.median(degrees[self.kept], axis=0)
-        away, turned = (
-            float(np.hypot(*np.diff(rough_metres(np.array((options.near, there))), axis=0)[0]))
+    def _check_near(self, where: str, near: tuple[float, float]) -> None:
+        middle = np.median(self.place[self.kept], axis=0)
+        straight, turned = (
+            float(np.hypot(*np.diff(rough_metres(np.array((near, there))), axis=0)[0]))
             for there in (middle, middle[::-1])
         )
-        if away > FAR_TIMES * FAR_M:
+        if straight > FAR_TIMES * FAR_M:
             raise Unclear(
-                f"{path}: expected the water at {options.near[0]:.2f}, {options.near[1]:.2f} "
-                f"(--near, or the first file), got one {away / 1000:.0f} km away",
+                f"{where}: expected the water at {near[0]:.2f}, {near[1]:.2f} (--near, or the "
+                f"first file), got one {straight / 1000:.0f} km away",
                 swapped(self.columns) if turned < FAR_TIMES * FAR_M else [],
             )
 
-    def _look(self, where: str, options: ReadOptions) -> None:
-        """Raise an ``Unclear`` if these cannot be the soundings of one survey (``look``)."""
-        at, wild = self.kept, self.height[self.reason == "wild_elevation"]
-        if len(np.unique(wild)) == 1:  # of NMEA 2000, for one: a value that stands for no reading
-            wild = wild[:0]
-        odd = self.lost["impossible_place"] + len(wild)
-        if odd > max(FEWEST, len(at)):
-            raise Unclear(f"{where}: {odd} of {odd + len(at)} rows have places or depths that "
-                          "cannot be: expected degrees and m, or units in the header")  # fmt: skip
-        level = 0.0 if options.levels is not None else options.water_level
-        Survey(
-            self.metres(options.crs), level - self.elevation(level, options)[at],
-            columns=self.columns, place=self.place[at],
+    def _survey(self, options: ReadOptions) -> Survey:
+        at, level = self.kept, 0.0 if options.levels is not None else options.water_level
+        x_y = self.x_y is not None or not self.degrees
+        return Survey(
+            self.metres, level - self.elevation(level, options)[at],
+            columns=self.columns, place=(self.place if self.x_y is None else self.x_y)[at],
             stamp_ns=None if self.stamp_ns is None else self.stamp_ns[at],
-            crs="degrees" if self.degrees else options.crs or self.crs,
+            crs=self.crs if x_y else "degrees",
             units=options.unit_of[0] or self.unit * self.unit_said,
-            in_feet=self.unit == "ft" and not (self.degrees or self.place_unit or options.crs),
-        ).look(where)  # fmt: skip
+            in_feet=self.unit == "ft" and x_y and not (self.place_unit or options.crs),
+        )  # fmt: skip
 
     def elevation(self, level: np.ndarray | float, options: ReadOptions) -> np.ndarray:
         """Elevations [N], in m, if the water's surface is at ``level``."""
@@ -228,7 +227,7 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
         InputError: a file does not go with the others.
     """
     raws, several = list(checked.values()), len(checked) > 1
-    places, projection = _in_metres(checked, options)
+    places, projection = _in_metres(checked)
     # A file's rows follow those of the file before it.
     begins = np.append(0, np.cumsum([int(raw.row[-1]) + 1 for raw in raws])).tolist()
     row = np.concatenate([begin + raw.row for begin, raw in zip(begins, raws, strict=False)])
@@ -274,30 +273,21 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
 
 
 def _in_metres(
-    checked: Mapping[Path, RawSoundings], options: ReadOptions
+    checked: Mapping[Path, RawSoundings],
 ) -> tuple[list[np.ndarray], GeoReference | None]:
     """The places of each file in m [N, 2], and the projection; None: they are in m in the files."""
     raws = list(checked.values())
-    degrees = [raw.on_earth(options.crs) for raw in raws]
-    known = [each for each in degrees if each is not None]
-    if not known:
+    if not any(raw.degrees for raw in raws):
         return [np.where(np.abs(raw.place) <= MAX_COORDINATE, raw.place, np.nan)
                 for raw in raws], None  # fmt: skip
-    if len(known) < len(raws):
-        metres = next(p for p, each in zip(checked, degrees, strict=True) if each is None)
-        raise InputError(
-            f"{metres}: expected places in degrees as in the other files, got metres in an "
-            "unknown coordinate system (give --crs EPSG:CODE)"
-        )
-    for each, raw in zip(known, raws, strict=True):
-        if not (np.abs(each[raw.kept]) <= (90, 360)).all():  # infinite, or not a number
+    for path, raw in checked.items():
+        if not raw.degrees:
             raise InputError(
-                f"--crs: expected eastings and northings in {options.crs or raw.crs}, got places "
-                f"such as {raw.place[raw.kept[0]].tolist()}"
+                f"{path}: expected places in degrees as in the other files, got metres in an "
+                "unknown coordinate system (give --crs EPSG:CODE)"
             )
-    own = np.concatenate([each[raw.kept] for each, raw in zip(known, raws, strict=True)])
-    projection = GeoReference.about(*own.T)
-    return [projection.local_metres(*each.T) for each in known], projection
+    projection = GeoReference.about(*np.concatenate([raw.place[raw.kept] for raw in raws]).T)
+    return [projection.local_metres(*raw.place.T) for raw in raws], projection
 
 
 def _labels(raws: Sequence[RawSoundings]) -> dict[str, Labels]:

@@ -208,26 +208,51 @@ def _understood(path: Path, options: ReadOptions, name: str) -> RawSoundings | S
     try:
         return _checked(path, options, name)
     except Unclear as asked:
-        working = (
-            (answer.when + f", in {found.units}" * (found.units != tried.units), found)
-            for answer in asked.answers
-            if (found := _working(path, tried := answer.applied(options), name)) is not None
-        )
-        right = dict(islice(working, asked.most))
-        further = _further(asked, options)
-        if len(asked.answers) == len(further) == 1 and (asked.guess or not right):
+        tried = [(each, each.applied(options)) for each in asked.answers]
+        every = ((each, own, _working(path, own, name)) for each, own in tried)
+        right = [*islice((found for found in every if found[2]), asked.most)]
+        if asked.guess and len(right) == 1 and right[0][1] == right[0][2]:
+            return _checked(path, right[0][1], name)
+        if len(tried) == 1 and not right and _adds(options, own := tried[0][1]):
             try:
-                return _understood(path, further[0], name)
+                return _understood(path, own, name)
             except Question:  # what is wrong with the only answer is asked
                 raise
             except InputError:  # it is none
-                right = {}
-        if asked.guess and len(right) == 1:
-            (only,) = right.values()
-            if only in [each.applied(options) for each in asked.answers]:
-                return _checked(path, only, name)
-        answers = {when: as_words(found) for when, found in right.items()}
+                pass
+        answers = {
+            each.when + f", in {found.units}" * (found.units != own.units): as_words(found)
+            for each, own, found in right
+        }
         raise Question(asked.text, answers) from None
+
+
+def _adds(options: ReadOptions, answer: ReadOptions) -> bool:
+    """Whether options with an answer say more, and take nothing back."""
+    more = answer != options and options.columns.items() <= answer.columns.items()
+    return more and options.near in (None, answer.near)
+
+
+def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> ReadOptions | None:
+    """The options by which a file becomes soundings, with the first answer to each further question
+    that they raise; None if there are none. What is only tried warns of nothing."""
+    readers = logging.getLogger(__package__)
+    level = readers.level
+    try:
+        readers.setLevel(logging.ERROR)
+        found = _checked(path, options, name)
+        if not isinstance(found, Soundings):
+            place({path: found}, options)
+        return options
+    except Unclear as asked:
+        further = (each.applied(options) for each in asked.answers if more)
+        further = (each for each in further if not each.trusted and _adds(options, each))
+        tried = (_working(path, each, name, more - 1) for each in further)
+        return next(filter(None, tried), None)
+    except InputError:
+        return None
+    finally:
+        readers.setLevel(level)
 
 
 def _checked(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soundings:
@@ -252,47 +277,12 @@ def _checked(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soun
 def looked_at(path: Path, found: Soundings, trusted: bool) -> Soundings:
     """The pings of a vehicle, if they can be those of one survey (``look``), or the user is sure;
     else a ``Question`` is raised."""
-    if trusted:
-        return found
     ranges = found.samples(0.0).range
     known = np.isfinite(ranges)  # of tables that another program wrote, none may be
-    stamps = None if found.stamp_ns is None else found.stamp_ns[known]
     try:
-        Survey(found.xy[known], ranges[known], stamp_ns=stamps, vehicle=True).look(str(path))
+        if not trusted:
+            Survey(found.xy[known], ranges[known], vehicle=True).look(str(path))
     except Unclear as asked:
-        sure = (each for each in asked.answers if "trusted" in each.fields)
-        answers = {each.when: as_words(each.applied(DEFAULTS)) for each in sure}
+        answers = {each.when: as_words(each.applied(DEFAULTS)) for each in asked.answers}
         raise Question(asked.text, answers) from None
     return found
-
-
-def _further(asked: Unclear, options: ReadOptions) -> list[ReadOptions]:
-    """The options with each answer that adds something, and takes nothing back."""
-    known, near = options.columns.items(), options.near
-    every = (each.applied(options) for each in asked.answers)
-    return [
-        each
-        for each in every
-        if each != options and known <= each.columns.items() and near in (None, each.near)
-    ]
-
-
-def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> ReadOptions | None:
-    """The options by which a file becomes soundings, with the only answer to each further question
-    that they raise; None if there are none, or several. What is only tried warns of nothing."""
-    readers = logging.getLogger(__package__)
-    level = readers.level
-    try:
-        readers.setLevel(logging.ERROR)
-        found = _checked(path, options, name)
-        if not isinstance(found, Soundings):
-            place({path: found}, options)
-        return options
-    except Unclear as asked:
-        further = [each for each in _further(asked, options) if more and not each.trusted]
-        tried = (_working(path, each, name, more - 1) for each in further)
-        return next((found for found in tried if found is not None), None)
-    except InputError:
-        return None
-    finally:
-        readers.setLevel(level)

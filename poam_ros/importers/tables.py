@@ -33,12 +33,12 @@ from .columns import (
     unit_beside,
     words_of,
 )
-from .faults import far_away, impossible, spread, uncertain
+from .faults import far_away, impossible, no_position, spread, uncertain
 from .look import FEWEST, one_group, swapped
 from .options import Answer, ReadOptions, Unclear
 from .questions import FINE, chosen
 from .raw import RawSoundings
-from .track import NO_FIX, Track, is_above_ground, no_position, over_midnight, without_altitude
+from .track import NO_FIX, Track, is_above_ground, over_midnight, without_altitude
 
 #: Separators by name, with weights; the first is preferred if two fit equally. No text has ; | and
 #: tabs for anything else, while blanks (None: any run of them) stand between a date and its time.
@@ -354,7 +354,7 @@ def soundings(
             if options.sound_scale != 1:
                 raise InputError(f"{where}: water.sound_speed: applies to depths below the surface "
                                  "only, got a vehicle's depth and altitude")  # fmt: skip
-            none = without_altitude(place[good], above, degrees)
+            none = without_altitude(above)
             height[good] += np.where(none, 0.0, above if down else -above)
             wrong["no_reading"] = np.zeros(len(good), dtype=bool)
             wrong["no_reading"][good] = none
@@ -604,7 +604,7 @@ def _placed(
         stamp_ns[~timed] = np.round(SECOND * found[~timed])
         timed[:] = True
     known = ~unplaced
-    track = Track.of(where, seconds[known], place[known], degrees, at[known])
+    track = Track(where, seconds[known], place[known], degrees, at[known])
     return np.where(unplaced[:, None], track.places(at), place), track.refused(at)
 
 

@@ -82,8 +82,6 @@ def test_depths_in_a_stated_unit_are_believed(tmp_path):
     depth[5:35] = 42949672.92
     found = read_soundings(collection(tmp_path / "a.geojson", depth, "meters", scale=0.2))
     assert len(found) == 30 and found.refused == {"wild_elevation": 30}
-    with pytest.raises(InputError, match="in two groups"):
-        read_soundings(collection(tmp_path / "a.geojson", depth, scale=0.2))
 
 
 def test_times_of_day_and_month_that_are_unclear_are_left_out_or_asked_about(tmp_path):

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from poam_ros.importers.faults import spread
-from poam_ros.importers.track import Track, no_position, over_midnight
+from poam_ros.importers.faults import no_position, spread
+from poam_ros.importers.track import Track, over_midnight
 
 
 def track(seconds, **options):
     seconds = np.asarray(seconds, float)
     place = np.column_stack((58 + 1e-5 * seconds, 11 + 2e-5 * seconds))
-    return Track.of("log", seconds, place, **options)
+    return Track("log", seconds, place, **options)
 
 
 def test_a_depth_lies_between_the_positions_before_and_after():
@@ -27,10 +27,10 @@ def test_before_the_first_fix_after_the_last_and_in_a_gap_it_is_refused():
 def test_unknown_positions_and_zeros_are_none():
     seconds = np.arange(4.0)
     place = np.array([[58, 11], [0, 0], [np.nan, 11], [58.00003, 11]])
-    assert Track.of("log", seconds, place).at.tolist() == [0, 3]
-    assert not len(Track.of("log", seconds, 0 * place))
-    assert Track.of("log", seconds, 0 * place).refused(seconds)["before_first_fix"].all()
-    assert np.isnan(Track.of("log", seconds, 0 * place).places(seconds)).all()
+    assert len(Track("log", seconds, place)) == 2
+    assert not len(Track("log", seconds, 0 * place))
+    assert Track("log", seconds, 0 * place).refused(seconds)["before_first_fix"].all()
+    assert np.isnan(Track("log", seconds, 0 * place).places(seconds)).all()
 
 
 def test_zero_is_a_position_in_metres_unless_the_survey_lies_elsewhere():
@@ -41,16 +41,16 @@ def test_zero_is_a_position_in_metres_unless_the_survey_lies_elsewhere():
 
 def test_across_the_antimeridian_places_stay_there():
     place = np.array([[-17.0, 179.9999], [-17.0, -179.9999]])
-    found = Track.of("log", np.array([0.0, 4.0]), place).places(np.array([1.0, 3.0]))
+    found = Track("log", np.array([0.0, 4.0]), place).places(np.array([1.0, 3.0]))
     np.testing.assert_allclose(found[:, 1], [179.99995, -179.99995])
 
 
 def test_positions_may_be_interpolated_by_the_numbers_of_rows():
     at, place = np.array([0.0, 10.0, 20.0, 200.0]), np.array([[0, 1], [10, 1], [20, 1], [200, 1.0]])
-    found = Track.of("log", np.full(4, np.nan), place, degrees=False, at=at)
+    found = Track("log", np.full(4, np.nan), place, degrees=False, at=at)
     assert found.places(np.array([5.0]))[0].tolist() == [5, 1]
     assert found.refused(np.array([5.0, 100.0]))["position_gap"].tolist() == [False, True]
-    timed = Track.of("log", at / 10, place, degrees=False, at=at)
+    timed = Track("log", at / 10, place, degrees=False, at=at)
     assert timed.refused(np.array([5.0, 100.0]))["position_gap"].tolist() == [False, True]
 
 
@@ -58,7 +58,7 @@ def test_depths_placed_by_a_false_position_are_refused():
     seconds = np.arange(60.0)
     place = np.column_stack((seconds, np.sin(seconds)))
     place[30] = 5000, 5000
-    found = Track.of("log", seconds, place, degrees=False).refused(np.array([10.5, 29.5, 30, 32.5]))
+    found = Track("log", seconds, place, degrees=False).refused(np.array([10.5, 29.5, 30, 32.5]))
     assert found["position_jump"].tolist() == [False, True, True, False]
 
 
@@ -66,11 +66,11 @@ def test_a_receiver_that_repeats_a_position_and_then_leaps_knew_none():
     seconds = np.arange(60.0)
     place = np.column_stack((2 * seconds, np.sin(seconds)))
     place[20:40] = place[20]
-    found = Track.of("log", seconds, place, degrees=False).refused(seconds + 0.5)
-    assert np.flatnonzero(found["position_gap"]).tolist() == list(range(20, 40))
+    found = Track("log", seconds, place, degrees=False).refused(seconds + 0.5)
+    assert np.flatnonzero(found["position_jump"]).tolist() == list(range(20, 40))
     place[40:] = place[20] + np.column_stack((seconds[40:] - 39, np.zeros(20)))  # it was at rest
-    found = Track.of("log", seconds, place, degrees=False).refused(seconds + 0.5)
-    assert not found["position_gap"].any()
+    found = Track("log", seconds, place, degrees=False).refused(seconds + 0.5)
+    assert not found["position_jump"].any()
 
 
 def test_clocks_go_on_after_midnight():
