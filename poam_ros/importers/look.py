@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -12,6 +11,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ..core.geodesy import hemispheres, in_area_of_use, rough_metres
 from .cells import UNITS
 from .options import Answer, Unclear
+
+if TYPE_CHECKING:
+    from .raw import RawSoundings
 
 #: Fewer soundings than this say nothing about a survey.
 FEWEST = 20
@@ -61,169 +63,171 @@ class Doubt(NamedTuple):
     possible: bool = True
 
 
-@dataclass(frozen=True)
-class Survey:
-    """Soundings as they will be mapped.
+def look(
+    where: str, xy: np.ndarray, depth: np.ndarray, raw: RawSoundings | None = None, unit: str = ""
+) -> None:  # fmt: skip
+    """Raise an ``Unclear`` if soundings cannot be those of one survey.
 
-    Attributes:
+    Args:
+        where: start of the message.
         xy: places in m [N, 2], of any origin.
         depth: below the water's surface, in m [N].
-        columns: of a table, by their meanings.
-        place: as the file has them [N, 2]: latitude, longitude, or x, y.
-        crs: of x and y; ``degrees`` for latitude and longitude; empty: unknown.
-        units: of depths, if an option or the file says it.
-        in_feet: whether depths are in feet, and nothing says what x and y are in.
-        stamp_ns: times [N] in ns; 0: unknown. None: the file has none.
-        vehicle: whether they come from a vehicle's front end, in m, whose missions may be as short
-            as the water is deep.
+        raw: the ``kept`` of these are they, as the file has them. None: they come from a vehicle's
+            front end, whose missions may be as short as the water is deep.
+        unit: of depths, if an option or the file says it.
     """
+    if len(depth) < FEWEST:
+        return
+    for doubt in _doubts(xy, depth, raw, unit):
+        right = [Answer("if all of this is right", {"trusted": True})]
+        raise Unclear(f"{where}: {doubt.text}", [*doubt.answers, *right * doubt.possible])
 
-    xy: np.ndarray
-    depth: np.ndarray
-    columns: Mapping[str, str] = field(default_factory=dict)
-    place: np.ndarray | None = None
-    crs: str = ""
-    units: str = ""
-    in_feet: bool = False
-    stamp_ns: np.ndarray | None = None
-    vehicle: bool = False
 
-    def look(self, where: str) -> None:
-        """Raise an ``Unclear`` if these cannot be the soundings of one survey; ``where`` begins
-        its message."""
-        if len(self.depth) < FEWEST:
-            return
-        for doubt in self._doubts():
-            right = [Answer("if all of this is right", {"trusted": True})]
-            raise Unclear(f"{where}: {doubt.text}", [*doubt.answers, *right * doubt.possible])
-
-    def _doubts(self) -> Iterator[Doubt]:
-        degrees = self.place if self.crs == "degrees" else None
-        if degrees is None and self.place is not None:
-            yield from self._of_metres(self.place)
-        if self.in_feet:
-            yield Doubt(
-                "depths are in feet, and nothing says whether x and y are (their system may: --crs "
-                "EPSG:N)",
-                [Answer(f"if they are in {unit}", {"units": f"ft,{unit}"}) for unit in ("ft", "m")],
-            )
-        yield from self._of_places(degrees)
-        yield from self._of_depths()
-        if degrees is not None and self.columns:
-            yield from self._exchanged(degrees)
-
-    def _of_metres(self, place: np.ndarray) -> Iterator[Doubt]:
-        """Whether x and y are degrees, or of Mercator's projection, or swapped."""
-        around, (x, y) = np.abs(place).max(0), np.median(place, axis=0)
-        columns, crs, most = self.columns, self.crs, around.max()
-        degrees = [
-            *_swap(columns, "longitude", "latitude", when="if x is the longitude"),
-            *_swap(columns, "latitude", "longitude", when="if x is the latitude"),
-        ]
-        small = most <= 180 and around.min() <= 90 and np.ptp(np.abs(place), axis=0).max() < 3
-        if small and np.abs(place - np.round(place, 3)).max() > 1e-9:  # more than millimetres
-            yield Doubt("x and y look like degrees, not metres", degrees)
-        if most > MERCATOR:
-            text = f"x and y reach {most:.3g} m, farther than any place on the Earth"
-            yield Doubt(text, degrees, False)
-        if crs:
-            if in_area_of_use(crs, np.array((y, x))) and not in_area_of_use(crs, np.array((x, y))):
-                text = f"x and y lie outside the area of {crs}, and inside it if they are swapped"
-                yield Doubt(text, _swap(columns, "y", "x", when="if they are swapped"))
-            return
-        if most < 1e5 or not (x > EASTING or (x < 0 and abs(y) > WEST)):
-            return
-        text = (
-            f"x and y of {x:.0f}, {y:.0f} are not those of UTM. In another system, or in feet: "
-            "--crs EPSG:N; in metres of none: --trust-columns"
-        )
-        if "x" not in columns.get("x", "").lower():  # nobody calls Mercator's an easting
-            yield Doubt(text, possible=False)
-        turned = bool(EASTING / 10 < y < EASTING and NORTHINGS[0] < x < NORTHINGS[1])
-        answers = _swap(columns, "y", "x", when="if x is a northing and y an easting") * turned
-        # As Mercator's, those in feet would lie in Africa.
-        if not (x > 0 and 0 < y < IN_FEET):
-            north, east = np.degrees((np.arctan(np.sinh(y / EARTH)), x / EARTH))
-            when = "if they are of Web Mercator" + place_words(north, east)
-            answers.append(Answer(when, {"crs": "EPSG:3857"}))
-        yield Doubt(text, answers, False)
-
-    def _of_places(self, degrees: np.ndarray | None) -> Iterator[Doubt]:
-        """Whether places are where nobody sounds, in two groups, without an area, or rounded."""
-        sides = np.ptp(self.xy, axis=0)
-        if degrees is not None and (np.abs(middle := np.median(degrees, axis=0)) < NOWHERE).all():
-            text = f"the soundings lie in the open sea{place_words(*middle)}: no fix, or radians"
-            yield Doubt(text, possible=False)
-        yield from _groups(self.xy, degrees)
-        if not sides.all():
-            text = f"the soundings lie on {sides[0]:.3g} x {sides[1]:.3g} m, without an area"
-            yield Doubt(text, possible=False)
-        if degrees is not None and sides.max() < SHORT:
-            rounded = np.abs(degrees - degrees.round(DECIMALS)).max(0) < 1e-9
-            if rounded.any():
-                text = f"places are rounded to {10.0**-DECIMALS:g} degrees"
-                yield Doubt(f"{text} on {sides[0]:.3g} x {sides[1]:.3g} m")
-
-    def _of_depths(self) -> Iterator[Doubt]:
-        """Whether depths lie above the water, or are all the same, or in another unit, in part or
-        where they do not go with the extent; or another column."""
-        xy, depth, columns = self.xy, self.depth, self.columns
-        size, sides = np.abs(depth), np.ptp(xy, axis=0)
-        if (above := float((depth < 0).mean())) > 0.5:
-            name = columns.get("z", columns.get("depth", ""))
-            asked = "z" in columns and bool(-depth.max() < SHALLOW * np.ptp(depth))
-            its = f"column {name}, as an elevation, has" if "z" in columns else "the file has"
-            yield Doubt(
-                f"{its} {100 * above:.0f} % of the soundings above the water, up to "
-                f"{-depth.min():g} m. For ground above a datum, give --water-level, the elevation "
-                "of the water", [Answer("if it is a depth", {"columns": {"depth": name}})] * asked,
-            )  # fmt: skip
-        values, counts = np.unique(depth, return_counts=True)
-        if counts.max() > ALIKE * len(depth) or np.ptp(depth) < LEVEL:
-            text = f"nearly all soundings have the same depth, {values[counts.argmax()]:g} m"
-            yield Doubt(text, possible=False)
-        steps = np.hypot(*np.diff(xy, axis=0).T)
-        if (turn := _of_two_units(size, steps)) is not None:
-            yield Doubt(f"depths change as from m to {turn[1]}, or back, from about sounding "
-                        f"{turn[0]} on: part of them may be in another unit")  # fmt: skip
-        # Compared at a distance along the track, so that noise and repeated positions do not count.
-        lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
-        apart = np.hypot(*(xy[lag:] - xy[:-lag]).T)
-        slope = float(np.median(np.abs(size[lag:] - size[:-lag]) / np.maximum(apart, 1e-9)))
-        deep, short = float(np.median(size)), sides.max() < AT_REST
-        if self.vehicle or (short and self.units) or (slope <= STEEPEST and deep <= sides.max()):
-            return
-        # Those of another unit, by which slopes become usual.
-        away = {unit: abs(np.log(max(slope, 1e-9) * UNITS[unit] / USUAL)) for unit in UNITS_ASKED}
-        units = () if self.units or short else sorted(away, key=lambda unit: away[unit])
+def _doubts(
+    xy: np.ndarray, depth: np.ndarray, raw: RawSoundings | None, unit: str
+) -> Iterator[Doubt]:
+    if raw is None:
+        yield from _of_places(xy, None)
+        yield from _of_depths(xy, depth, {})
+        return
+    columns, kept, degrees = raw.columns, raw.kept, None
+    if raw.x_y is None and raw.degrees:
+        degrees = raw.place[kept]
+    else:
+        place = raw.place if raw.x_y is None else raw.x_y
+        yield from _of_metres(place[kept], raw.crs, columns)
+    if raw.unit == "ft" and not (raw.degrees or raw.place_unit):
         yield Doubt(
-            f"depths of {deep:.3g} m (median) on {sides[0]:.3g} x {sides[1]:.3g} m, with slopes of "
-            f"{100 * slope:.0f} %",
-            [Answer(f"if they are in {unit}", {"units": unit}) for unit in units],
+            "depths are in feet, and nothing says whether x and y are (their system may: --crs "
+            "EPSG:N)",
+            [Answer(f"if they are in {each}", {"units": f"ft,{each}"}) for each in ("ft", "m")],
         )
+    yield from _of_places(xy, degrees)
+    yield from _of_depths(xy, depth, columns)
+    yield from _of_slopes(xy, np.abs(depth), unit)
+    if degrees is not None and columns:
+        stamps = np.arange(len(xy)) if raw.stamp_ns is None else raw.stamp_ns[kept]
+        yield from _exchanged(xy, degrees, stamps, columns)
 
-    def _exchanged(self, place: np.ndarray) -> Iterator[Doubt]:
-        """Whether a vehicle of a steady speed is slower to the east and west than to the north and
-        south by just the factor of exchanged latitudes and longitudes. Without times its soundings
-        are taken for evenly spaced in time."""
-        latitude, longitude = np.median(place, axis=0)
-        factor = float(np.cos(np.radians(latitude)) * np.cos(np.radians(longitude)))
-        if max(abs(latitude), abs(longitude)) > 90 or factor > DISTINCT:
-            return
-        stamps = np.arange(len(place)) if self.stamp_ns is None else self.stamp_ns
-        at = np.flatnonzero(np.diff(stamps, prepend=-1) > 0)
-        steps = np.abs(np.diff(self.xy[at], axis=0))
-        speed = np.hypot(*steps.T) / np.diff(stamps[at])
-        going = [speed[(steps[:, i] > 5 * steps[:, 1 - i]) & (speed > 0)] for i in (0, 1)]
-        if min(map(len, going)) < max(FEWEST, len(steps) / 50):
-            return
-        (a, east, b), (c, north, d) = (np.quantile(each, (0.25, 0.5, 0.75)) for each in going)
-        if b < STEADY * a and d < STEADY * c and abs(np.log(east / north / factor)) < NEARLY:
-            yield Doubt(
-                f"the vehicle goes {north / east:.2g} times as fast to the north and south as to "
-                "the east and west, as where latitude and longitude are exchanged",
-                swapped(self.columns),
-            )
+
+def _of_metres(place: np.ndarray, crs: str, columns: Mapping[str, str]) -> Iterator[Doubt]:
+    """Whether x and y are degrees, or of Mercator's projection, or swapped."""
+    around, (x, y) = np.abs(place).max(0), np.median(place, axis=0)
+    most = around.max()
+    degrees = [
+        *_swap(columns, "longitude", "latitude", when="if x is the longitude"),
+        *_swap(columns, "latitude", "longitude", when="if x is the latitude"),
+    ]
+    small = most <= 180 and around.min() <= 90 and np.ptp(np.abs(place), axis=0).max() < 3
+    if small and np.abs(place - np.round(place, 3)).max() > 1e-9:  # more than millimetres
+        yield Doubt("x and y look like degrees, not metres", degrees)
+    if most > MERCATOR:
+        text = f"x and y reach {most:.3g} m, farther than any place on the Earth"
+        yield Doubt(text, degrees, False)
+    if crs:
+        if in_area_of_use(crs, np.array((y, x))) and not in_area_of_use(crs, np.array((x, y))):
+            text = f"x and y lie outside the area of {crs}, and inside it if they are swapped"
+            yield Doubt(text, _swap(columns, "y", "x", when="if they are swapped"))
+        return
+    if most < 1e5 or not (x > EASTING or (x < 0 and abs(y) > WEST)):
+        return
+    text = (
+        f"x and y of {x:.0f}, {y:.0f} are not those of UTM. In another system, or in feet: "
+        "--crs EPSG:N; in metres of none: --trust-columns"
+    )
+    if "x" not in columns.get("x", "").lower():  # nobody calls Mercator's an easting
+        yield Doubt(text, possible=False)
+    turned = bool(EASTING / 10 < y < EASTING and NORTHINGS[0] < x < NORTHINGS[1])
+    answers = _swap(columns, "y", "x", when="if x is a northing and y an easting") * turned
+    # As Mercator's, those in feet would lie in Africa.
+    if not (x > 0 and 0 < y < IN_FEET):
+        north, east = np.degrees((np.arctan(np.sinh(y / EARTH)), x / EARTH))
+        when = "if they are of Web Mercator" + place_words(north, east)
+        answers.append(Answer(when, {"crs": "EPSG:3857"}))
+    yield Doubt(text, answers, False)
+
+
+def _of_places(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Doubt]:
+    """Whether places are where nobody sounds, in two groups, without an area, or rounded."""
+    sides = np.ptp(xy, axis=0)
+    if degrees is not None and (np.abs(middle := np.median(degrees, axis=0)) < NOWHERE).all():
+        text = f"the soundings lie in the open sea{place_words(*middle)}: no fix, or radians"
+        yield Doubt(text, possible=False)
+    yield from _groups(xy, degrees)
+    if not sides.all():
+        text = f"the soundings lie on {sides[0]:.3g} x {sides[1]:.3g} m, without an area"
+        yield Doubt(text, possible=False)
+    if degrees is not None and sides.max() < SHORT:
+        rounded = np.abs(degrees - degrees.round(DECIMALS)).max(0) < 1e-9
+        if rounded.any():
+            text = f"places are rounded to {10.0**-DECIMALS:g} degrees"
+            yield Doubt(f"{text} on {sides[0]:.3g} x {sides[1]:.3g} m")
+
+
+def _of_depths(xy: np.ndarray, depth: np.ndarray, columns: Mapping[str, str]) -> Iterator[Doubt]:
+    """Whether depths lie above the water, or are all the same, or in another unit in part."""
+    if (above := float((depth < 0).mean())) > 0.5:
+        name = columns.get("z", columns.get("depth", ""))
+        asked = "z" in columns and bool(-depth.max() < SHALLOW * np.ptp(depth))
+        its = f"column {name}, as an elevation, has" if "z" in columns else "the file has"
+        yield Doubt(
+            f"{its} {100 * above:.0f} % of the soundings above the water, up to "
+            f"{-depth.min():g} m. For ground above a datum, give --water-level, the elevation "
+            "of the water", [Answer("if it is a depth", {"columns": {"depth": name}})] * asked,
+        )  # fmt: skip
+    values, counts = np.unique(depth, return_counts=True)
+    if counts.max() > ALIKE * len(depth) or np.ptp(depth) < LEVEL:
+        text = f"nearly all soundings have the same depth, {values[counts.argmax()]:g} m"
+        yield Doubt(text, possible=False)
+    if (turn := _of_two_units(np.abs(depth), np.hypot(*np.diff(xy, axis=0).T))) is not None:
+        yield Doubt(f"depths change as from m to {turn[1]}, or back, from about sounding {turn[0]} "
+                    "on: part of them may be in another unit")  # fmt: skip
+
+
+def _of_slopes(xy: np.ndarray, size: np.ndarray, unit: str) -> Iterator[Doubt]:
+    """Whether depths do not go with the extent: in another unit, or another column."""
+    sides = np.ptp(xy, axis=0)
+    # Compared at a distance along the track, so that noise and repeated positions do not count.
+    steps = np.hypot(*np.diff(xy, axis=0).T)
+    lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
+    apart = np.hypot(*(xy[lag:] - xy[:-lag]).T)
+    slope = float(np.median(np.abs(size[lag:] - size[:-lag]) / np.maximum(apart, 1e-9)))
+    deep, at_rest = float(np.median(size)), sides.max() < AT_REST
+    if (at_rest and unit) or (slope <= STEEPEST and deep <= sides.max()):
+        return
+    # Those of another unit, by which slopes become usual.
+    away = {unit: abs(np.log(max(slope, 1e-9) * UNITS[unit] / USUAL)) for unit in UNITS_ASKED}
+    units = () if unit or at_rest else sorted(away, key=lambda unit: away[unit])
+    yield Doubt(
+        f"depths of {deep:.3g} m (median) on {sides[0]:.3g} x {sides[1]:.3g} m, with slopes of "
+        f"{100 * slope:.0f} %",
+        [Answer(f"if they are in {each}", {"units": each}) for each in units],
+    )
+
+
+def _exchanged(
+    xy: np.ndarray, place: np.ndarray, stamps: np.ndarray, columns: Mapping[str, str]
+) -> Iterator[Doubt]:
+    """Whether a vehicle of a steady speed is slower to the east and west than to the north and
+    south by just the factor of exchanged latitudes and longitudes. Without times its soundings
+    are taken for evenly spaced in time."""
+    latitude, longitude = np.median(place, axis=0)
+    factor = float(np.cos(np.radians(latitude)) * np.cos(np.radians(longitude)))
+    if max(abs(latitude), abs(longitude)) > 90 or factor > DISTINCT:
+        return
+    at = np.flatnonzero(np.diff(stamps, prepend=-1) > 0)
+    steps = np.abs(np.diff(xy[at], axis=0))
+    speed = np.hypot(*steps.T) / np.diff(stamps[at])
+    going = [speed[(steps[:, i] > 5 * steps[:, 1 - i]) & (speed > 0)] for i in (0, 1)]
+    if min(map(len, going)) < max(FEWEST, len(steps) / 50):
+        return
+    (a, east, b), (c, north, d) = (np.quantile(each, (0.25, 0.5, 0.75)) for each in going)
+    if b < STEADY * a and d < STEADY * c and abs(np.log(east / north / factor)) < NEARLY:
+        yield Doubt(
+            f"the vehicle goes {north / east:.2g} times as fast to the north and south as to "
+            "the east and west, as where latitude and longitude are exchanged",
+            swapped(columns),
+        )
 
 
 def place_words(north: float, east: float) -> str:

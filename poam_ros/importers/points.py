@@ -77,10 +77,7 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
     with requires_extra(f"{path}: points in this format", "pyogrio"):
         from pyogrio import list_layers, raw
         from pyogrio.errors import DataLayerError, DataSourceError, GeometryError
-    if not path.exists():
-        raise InputError(f"{path}: cannot be read (No such file or directory)")
-    first: InputError | None = None
-    contents: list[str] = []
+    faults, contents = list[InputError](), list[str]()
     try:
         refuse_large_dataset(path)
         for layer in map(str, list_layers(path)[:, 0]):
@@ -91,22 +88,21 @@ def read_features(path: Path, options: ReadOptions) -> RawSoundings:
             contents.append(f"{layer}: {len(points)} features, {', '.join(meta['fields'])[:120]}")
             if np.isfinite(shapely.get_x(points)).any():
                 try:
-                    return _features(path, options, meta, points, values)
+                    return soundings(path, options, *_table_of(path, meta, points, values))
                 except InputError as error:
-                    first = first or error
+                    faults.append(error)
     except (*UNREADABLE, DataSourceError, DataLayerError, GeometryError, ShapelyError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path}: expected points with depths ({reason})") from None
-    if first is not None:
-        raise first
-    raise InputError(f"{path}: expected points with depths, got none ({'; '.join(contents)})")
+    nothing = f"{path}: expected points with depths, got none ({'; '.join(contents)})"
+    raise (faults or [InputError(nothing)])[0]
 
 
-def _features(
-    path: Path, options: ReadOptions, meta: Mapping[str, Any], points: np.ndarray,
-    values: list[np.ndarray],
-) -> RawSoundings:  # fmt: skip
-    """The soundings of a layer: its description, points and attributes as pyogrio reads them."""
+def _table_of(
+    path: Path, meta: Mapping[str, Any], points: np.ndarray, values: list[np.ndarray]
+) -> tuple[Table, str]:
+    """The table of a layer, and the system of x and y; empty: unknown. The arguments are the
+    layer's description, points and attributes as pyogrio reads them."""
     with requires_extra(f"{path}: its coordinates", "pyproj"):
         from pyproj import CRS
     crs = CRS.from_user_input(meta["crs"]) if meta["crs"] else None
@@ -125,10 +121,9 @@ def _features(
     if head.lstrip().startswith(b"{") and (unit := _UNIT.search(head)):
         columns["depth unit"] = np.full(len(points), unit[1].decode())
     texts = [[_text(cell) for cell in cells.tolist()] for cells in columns.values()]
-    rows = list(map(list, zip(*texts, strict=True)))
-    kind = f"points of {path.suffix[1:] or 'a GIS'}"
-    system = "" if degrees or crs is None else str(meta["crs"])
-    return soundings(path, options, Table.of(tuple(columns), rows, kind, str(path)), system)
+    rows = map(list, zip(*texts, strict=True))
+    table = Table.of(tuple(columns), rows, f"points of {path.suffix[1:] or 'a GIS'}", str(path))
+    return table, "" if degrees or crs is None else str(meta["crs"])
 
 
 def _text(cell: Any) -> str:
@@ -147,25 +142,23 @@ def read_gpx(path: Path, options: ReadOptions) -> RawSoundings:
     Raises:
         InputError: the file is no GPX, or no point has a depth.
     """
-    points, torn = list[dict[str, str]](), ""
+    points, torn, leave = list[dict[str, str]](), "", {ANTENNA} - {*options.columns.values()}
     try:
-        _read_points(path, points)
+        for point in _points_of(path):
+            points.append({name: text for name, text in point.items() if name not in leave})
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except (ElementTree.ParseError, UnicodeError, ValueError) as error:
         if isinstance(error, InputError) or not points:
             raise InputError(f"{path}: expected GPX ({error})") from None
         torn = f", read up to a tear ({error})"
-    if ANTENNA not in options.columns.values():
-        for point in points:
-            point.pop(ANTENNA, "")
     kind = f"GPX, {quantity(len(points), 'point')}{torn}"
     return soundings(path, options, Table.of_rows(points, kind, str(path)))
 
 
-def _read_points(path: Path, points: list[dict[str, str]]) -> None:
-    """Append the points of a file: the texts of their elements by name, without name spaces; the
-    unit that an element has as an attribute stands behind its text."""
+def _points_of(path: Path) -> Iterator[dict[str, str]]:
+    """The points of a file: the texts of their elements by name, without name spaces; the unit that
+    an element has as an attribute stands behind its text."""
     memory, inside = MemoryMeter(f"{path}: its content"), 0
     for event, element in ElementTree.iterparse(path, ("start", "end")):
         is_point = element.tag.rpartition("}")[2] in POINTS
@@ -182,7 +175,7 @@ def _read_points(path: Path, points: list[dict[str, str]]) -> None:
             for name in IN_WORDS:
                 if "depth" not in texts and (found := _DEPTH.search(texts.get(name, ""))):
                     texts["depth"] = found[1].replace(",", ".")
-            points.append(texts)
+            yield texts
         element.clear()
 
 
@@ -196,47 +189,39 @@ def read_signalk(path: Path, options: ReadOptions) -> RawSoundings:
     """
     refused, heard, memory = Counter[str](), Counter[str](), MemoryMeter(f"{path}: its content")
     table: dict[str, dict[tuple[str, str], str]] = {}
-    sources: dict[str, Counter[str]] = {}
-    of_depth: dict[str, bool] = {}  # of those that are needed
+    means, sources = dict[str, set[str]](), Counter[tuple[str, str]]()
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             begin = file.read(4000)
             file.seek(0)
             values = _deltas if '"updates"' in begin else _values
-            for source, full, time, value in values(file, refused):
-                heard[full] += 1
-                if heard[full] == 1:
-                    found = {*meanings_of(full)}
-                    if found & {"latitude", "longitude", "depth"}:
-                        of_depth[full] = "depth" in found
-                if full in of_depth:
-                    memory.add(VALUE_BYTES)
-                    sources.setdefault(full, Counter())[source] += 1
-                    table.setdefault(time, {})[full, source] = "" if value is None else str(value)
+            for source, name, time, value in values(file, refused):
+                parts = value if isinstance(value, dict) else {"": value}
+                for part, each in parts.items():
+                    full = f"{name}.{part}" if part else name
+                    heard[full] += 1
+                    if full not in means:
+                        means[full] = {*meanings_of(full)} & {"latitude", "longitude", "depth"}
+                    if means[full]:
+                        memory.add(VALUE_BYTES)
+                        sources[full, source] += 1
+                        text = "" if each is None else str(each)
+                        table.setdefault(time, {})[full, source] = text
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     columns = dict[tuple[str, str], str]()
-    for name, every in sources.items():
-        (most, _), *others = every.most_common()
-        columns[name, most] = name
-        if of_depth[name]:
-            columns |= {(name, source): f"{name} ({source})" for source, _ in others}
+    for (name, source), count in sources.most_common():
+        if name not in columns.values():
+            columns[name, source] = name
+        elif "depth" in means[name]:
+            columns[name, source] = f"{name} ({source})"
         else:
-            refused["other_receiver"] += sum(count for _, count in others)
+            refused["other_receiver"] += count
     rows = [[time, *(row.get(key, "") for key in columns)] for time, row in sorted(table.items())]
     there = ", ".join(f"{count} {name[:40]}" for name, count in heard.most_common(12))
     kind = f"a row per value: {there or 'none'}"
     whole = Table.of(("time", *columns.values()), rows, kind, str(path))
     return soundings(path, options, whole, refused=refused)
-
-
-def _parts(source: str, name: str, time: str, value: Any) -> Iterator[Value]:
-    """A value, or those of a position."""
-    if not isinstance(value, dict):
-        yield source, name, time, value
-        return
-    for part, each in value.items():
-        yield source, f"{name}.{part}", time, each
 
 
 def _deltas(file: TextIO, refused: Counter[str]) -> Iterator[Value]:
@@ -247,8 +232,7 @@ def _deltas(file: TextIO, refused: Counter[str]) -> Iterator[Value]:
             for update in json.loads(line)["updates"]:
                 source = str(update.get("$source") or update.get("source", {}).get("label", ""))
                 for each in update.get("values", ()):
-                    yield from _parts(source, str(each["path"]), str(update["timestamp"]),
-                                      each["value"])  # fmt: skip
+                    yield source, str(each["path"]), str(update["timestamp"]), each["value"]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             refused["bad_message"] += bool(line)
 
@@ -271,4 +255,4 @@ def _values(file: TextIO, refused: Counter[str]) -> Iterator[Value]:
         field = "" if isinstance(value, dict) else cells.get("_field", "")
         parts = filter(None, (cells.get("_measurement", ""), "" if field == "value" else field))
         source = cells.get("source", cells.get("$source", ""))
-        yield from _parts(source, ".".join(parts), cells["_time"], value)
+        yield source, ".".join(parts), cells["_time"], value

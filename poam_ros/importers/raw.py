@@ -29,7 +29,7 @@ from .faults import (
     seconds_of,
     without_repeats,
 )
-from .look import Survey, swapped
+from .look import look, swapped
 from .options import ReadOptions, Unclear
 
 
@@ -172,7 +172,10 @@ class RawSoundings:
             found._check_near(where, options.near)
         found = found.without({FROZEN: frozen(where, found.metres, self.height[at])})
         if not options.trusted:
-            found._survey(options).look(where)
+            level = 0.0 if options.levels is not None else options.water_level
+            depth = (level - found.elevation(level, options))[found.kept]
+            said = options.unit_of[0] or self.unit * self.unit_said
+            look(where, found.metres, depth, found, said)
         if options.levels is None or self.stamp_ns is None:
             return found
         at, level = found.kept, np.full(len(self.height), np.nan)
@@ -197,18 +200,6 @@ class RawSoundings:
                 f"first file), got one {straight / 1000:.0f} km away",
                 swapped(self.columns) if turned < FAR_TIMES * FAR_M else [],
             )
-
-    def _survey(self, options: ReadOptions) -> Survey:
-        at, level = self.kept, 0.0 if options.levels is not None else options.water_level
-        x_y = self.x_y is not None or not self.degrees
-        return Survey(
-            self.metres, level - self.elevation(level, options)[at],
-            columns=self.columns, place=(self.place if self.x_y is None else self.x_y)[at],
-            stamp_ns=None if self.stamp_ns is None else self.stamp_ns[at],
-            crs=self.crs if x_y else "degrees",
-            units=options.unit_of[0] or self.unit * self.unit_said,
-            in_feet=self.unit == "ft" and x_y and not (self.place_unit or options.crs),
-        )  # fmt: skip
 
     def elevation(self, level: np.ndarray | float, options: ReadOptions) -> np.ndarray:
         """Elevations [N], in m, if the water's surface is at ``level``."""

@@ -18,7 +18,7 @@ from ..journal.folder import is_journal
 from ..mapping.soundings import Soundings
 from .bags import is_bag, read_recording
 from .journals import read_journal
-from .look import Survey
+from .look import look
 from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink
 from .nmea import is_nmea, read_nmea
 from .options import ReadOptions, Unclear, as_words
@@ -281,7 +281,7 @@ def looked_at(path: Path, found: Soundings, trusted: bool) -> Soundings:
     known = np.isfinite(ranges)  # of tables that another program wrote, none may be
     try:
         if not trusted:
-            Survey(found.xy[known], ranges[known], vehicle=True).look(str(path))
+            look(str(path), found.xy[known], ranges[known])
     except Unclear as asked:
         answers = {each.when: as_words(each.applied(DEFAULTS)) for each in asked.answers}
         raise Question(asked.text, answers) from None

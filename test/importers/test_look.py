@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geodesy import rough_metres
-from poam_ros.importers.look import Survey, stray
-from poam_ros.importers.questions import Unclear
+from poam_ros.importers.look import look, stray
+from poam_ros.importers.options import Unclear
+from poam_ros.importers.raw import RawSoundings
 
 T = np.arange(600)
 LANE, ALONG = np.divmod(T, 60)
@@ -15,11 +16,11 @@ DEPTH = 6 + 2 * np.sin(XY[:, 0] / 30) + np.cos(XY[:, 1] / 25)
 
 def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
     lost = np.where(T % 20 < 3, 0.2 + 0.1 * (T % 4), DEPTH)
-    Survey(XY, lost).look("log")
+    look("log", XY, lost)
     # Always by the same factor, of no unit.
-    Survey(XY, np.where(T % 20 < 13, 0.6, 10.9)).look("log")
+    look("log", XY, np.where(T % 20 < 13, 0.6, 10.9))
     with pytest.raises(Unclear, match="another unit"):
-        Survey(XY, np.where(T % 40 < 20, DEPTH, 100 * DEPTH)).look("log")
+        look("log", XY, np.where(T % 40 < 20, DEPTH, 100 * DEPTH))
 
 
 @pytest.mark.parametrize(
@@ -27,11 +28,7 @@ def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
     [
         (XY, -DEPTH, "100 % of the soundings above the water"),
         (XY, 100 * DEPTH, "with slopes of"),
-        (
-            XY,
-            np.where(T < 300, DEPTH, 100 * DEPTH),
-            "from m to cm, or back, from about sounding 300 on",
-        ),
+        (XY, np.where(T < 300, DEPTH, 100 * DEPTH), "from m to cm, .*, from about sounding 300 on"),
         (XY, np.where(T < 300, DEPTH, DEPTH / 0.3048), "from m to ft, .*: part of them may be in"),
         (XY * (1, 0), DEPTH, "without an area"),
         (XY, 0 * DEPTH + 4, "the same depth"),
@@ -41,7 +38,7 @@ def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
 )
 def test_what_cannot_be_is_asked_about(xy, depth, asked):
     with pytest.raises(Unclear, match=asked):
-        Survey(xy, depth).look("log")
+        look("log", xy, depth, RawSoundings(xy, depth, degrees=False))
 
 
 def test_a_few_soundings_of_another_place_are_named():
@@ -60,12 +57,12 @@ def test_exchanged_columns_show_by_the_speed_along_each(timed):
     stamp = (1_750_000_000 + np.arange(len(place))) * 10**9 if timed else None
     depth = 6 + 2 * np.sin(east / 20) + np.cos(north / 15)
 
-    def survey(place):
+    def look_at(place):
         names = {"latitude": "lat", "longitude": "lon"}
-        metres = rough_metres(place)
-        return Survey(metres, depth, names, place, "degrees", stamp_ns=stamp)
+        raw = RawSoundings(place, depth, stamp_ns=stamp, columns=names)
+        look("log", rough_metres(place), depth, raw)
 
-    survey(place).look("log")
+    look_at(place)
     with pytest.raises(Unclear, match="as where latitude and longitude are exchanged") as asked:
-        survey(place[:, ::-1]).look("log")
+        look_at(place[:, ::-1])
     assert asked.value.answers[0].fields == {"columns": {"longitude": "lat", "latitude": "lon"}}
