@@ -76,9 +76,6 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
     every, depths, bare = _read(path, heard, refused)
     placed = [fix for fix in every if np.isfinite(fix.latitude)]
     timed = any(np.isfinite(fix.clock) for fix in placed)
-    if timed and not all(np.isfinite(fix.clock) for fix in placed):  # GLL may lack it
-        refused["no_time"] += sum(np.isnan(fix.clock) for fix in placed)
-        placed = [fix for fix in placed if np.isfinite(fix.clock)]
     if not placed or not depths:
         wanted = {"positions": (POSITIONS, placed), "depths": (DEPTHS, depths)}
         raise nothing_found(path, wanted, heard, refused)
@@ -86,10 +83,6 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
     fixes = _one_receiver(path, placed, columns.pop("latitude", ""), refused)
     receivers = ", ".join(dict.fromkeys(fix.name for fix in fixes))
     times, dated = _times(every)
-    if max(Counter(fix.name[2:] for fix in placed).values()) >= 1.8 * len(fixes):
-        kept = _once(fixes, depths)
-        refused["repeated"] += len(depths) - len(kept)
-        depths = kept
     names = list(dict.fromkeys(name for _, name, _ in depths))
     if named := columns.get("depth", ""):
         same = [n for n in names if named.upper() in (n.upper(), n[:5], n[2:5])]
@@ -267,10 +260,3 @@ def _times(fixes: list[Fix]) -> tuple[dict[int, float], bool]:
         going = going + offset[np.maximum(last, 0)]
     numbers = (fix.number for fix in fixes)
     return dict(zip(numbers, going.tolist(), strict=True)), bool(len(known))
-
-
-def _once(fixes: list[Fix], depths: list[tuple[int, str, float]]) -> list[tuple[int, str, float]]:
-    """The depths of a log that has every sentence twice, without the second of each."""
-    epochs = np.searchsorted([fix.number for fix in fixes], [n for n, *_ in depths]).tolist()
-    pairs = reversed([*zip(epochs, depths, strict=True)])
-    return sorted({(epoch, *each[1:]): each for epoch, each in pairs}.values())

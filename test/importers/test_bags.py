@@ -2,7 +2,6 @@
 
 import shlex
 import sqlite3
-import sys
 from contextlib import closing
 
 import numpy as np
@@ -16,7 +15,6 @@ from recorded import recorded
 from ros_bag import place, write_bag, write_events, write_plain_bag
 from soundings import ground
 
-from poam_ros.core import geodesy
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import InputError, Question
 from poam_ros.core.settings import values_of
@@ -68,28 +66,20 @@ def test_pings_are_placed_as_the_live_mapper_does(bag, whole_folder):
     assert found.source["understood"].startswith("100 % of 0.")
 
 
-def test_a_recording_that_was_cut_off_is_read_up_to_there(tmp_path):
-    folder = write_bag(tmp_path / "dive", "mcap", seconds=1200)  # of more than one chunk
+@pytest.mark.parametrize("storage", FILES)
+def test_a_recording_that_was_cut_off_is_read_up_to_there(storage, tmp_path):
+    """Half of a file of more than one chunk, and a database with damaged pages."""
+    folder = write_bag(tmp_path / "dive", storage, seconds=1200)
     whole, file = read(folder), only_file(folder)
     data = file.read_bytes()
-    file.write_bytes(data[: len(data) // 2])
+    left = data[: len(data) // 2]
+    file.write_bytes(left + bytes(len(data) - len(left)) * (storage == "sqlite3"))
     (folder / "metadata.yaml").unlink()  # it is written when the recording ends
     found = read(folder)
     assert 100 < len(found) < 2300
     np.testing.assert_array_equal(found.z, whole.z[: len(found)])
     assert found.source["understood"].startswith(f"{file.name} is cut short (")
-    assert 0.1 < found.source["recording"]["bytes_read"] / (len(data) // 2) <= 1.0
-
-
-def test_a_database_with_damaged_pages_is_read_up_to_there(tmp_path):
-    folder = write_bag(tmp_path / "dive", "sqlite3", seconds=300)
-    file = only_file(folder)
-    data = file.read_bytes()
-    kept = data[: 2 * len(data) // 3]
-    file.write_bytes(kept + bytes(len(data) - len(kept)))
-    found = read(file)
-    assert 50 < len(found) < 601
-    assert found.source["understood"].startswith(f"{file.name} is cut short (")
+    assert 0.1 < found.source["recording"]["bytes_read"] / len(left) <= 1.0
 
 
 def test_a_database_on_a_disk_that_cannot_be_written_is_read(tmp_path):
@@ -144,14 +134,6 @@ def test_positions_and_ranges_of_other_types(kind, tmp_path):
     z = 0.0 if kind == "NavSatFix" else -1.0
     np.testing.assert_allclose(found.z, z - depth, atol=1e-6)
     assert len(found) >= 120 and ("origin" in found.source) == (kind == "NavSatFix")
-
-
-def test_positions_of_a_receiver_need_pyproj(tmp_path, monkeypatch):
-    folder = write_plain_bag(tmp_path / "dive", "NavSatFix")
-    geodesy._transformer.cache_clear()
-    monkeypatch.setitem(sys.modules, "pyproj", None)
-    with pytest.raises(InputError, match="needs pyproj"):
-        read(folder, odom_topic="/where", range_topic="/sonar/depth")
 
 
 def test_what_is_no_recording_is_said(tmp_path):

@@ -115,18 +115,25 @@ def test_a_frame_needs_an_accurate_fix_that_the_ekf_uses(telemetry):
     assert telemetry.origin_fault(3.0) == "the autopilot's EKF does not know its position"
 
 
+LIMITS = {"RNGFND1_MIN": 0.5, "RNGFND1_MAX": 50.0}  # of messages that have none themselves
+
+
 @pytest.mark.parametrize(
-    ("fields", "reason"),
+    ("kind", "fields", "reason"),
     [
-        ({}, None),
-        ({"current_distance": 5000}, "no_return"),
-        ({"current_distance": 0}, "too_close"),
-        ({"current_distance": 20}, "too_close"),
-        ({"signal_quality": 1}, "nan"),
+        ("DISTANCE_SENSOR", {}, None),
+        ("DISTANCE_SENSOR", {"current_distance": 5000}, "no_return"),
+        ("DISTANCE_SENSOR", {"current_distance": 0}, "too_close"),
+        ("DISTANCE_SENSOR", {"current_distance": 20}, "too_close"),
+        ("DISTANCE_SENSOR", {"signal_quality": 1}, "nan"),
+        ("WATER_DEPTH", {"distance": 50.0}, "no_return"),
+        ("WATER_DEPTH", {"distance": 0.2}, "too_close"),
+        ("WATER_DEPTH", {"healthy": 0}, "nan"),
     ],
 )
-def test_invalid_ranges(telemetry, fields, reason):
-    (ping,) = hear(telemetry, message("DISTANCE_SENSOR", **fields))
+def test_invalid_ranges(telemetry, kind, fields, reason):
+    telemetry.parameters.values = LIMITS
+    (ping,) = hear(telemetry, message(kind, **fields))
     assert refusal_reason(ping) == reason
 
 
@@ -136,14 +143,6 @@ def test_fields_of_a_distance_sensor(telemetry):
     assert ping.variance == pytest.approx(4e-4) and ping.confidence == 80
     (ping,) = hear(telemetry, message("DISTANCE_SENSOR", 1100, covariance=255))
     assert ping.variance == 0 and math.isnan(ping.confidence)
-
-
-def test_the_limits_of_the_others_are_parameters(telemetry):
-    telemetry.parameters.values = {"RNGFND1_MIN": 0.5, "RNGFND1_MAX": 50.0}
-    (far,) = hear(telemetry, message("WATER_DEPTH", distance=50.0))
-    (near,) = hear(telemetry, message("WATER_DEPTH", 1100, distance=0.2))
-    (ill,) = hear(telemetry, message("WATER_DEPTH", 1200, healthy=0))
-    assert [refusal_reason(p) for p in (far, near, ill)] == ["no_return", "too_close", "nan"]
 
 
 def test_one_reading_in_several_messages_counts_once(telemetry):
@@ -250,24 +249,25 @@ def test_a_reboot_is_counted_and_messages_out_of_order_are_not():
     assert not clock.boots
 
 
-def ranges(telemetry, second, count=30):
+def ranges(telemetry, second, better=False):
     """Metres of the pings of two sonars: the first's depth is 5 + k / 100, of the second
-    ``second``."""
-    return [
-        each for k in range(count) for each in ranges_at(telemetry, k, (5 + k / 100, second(k)))
-    ]
+    ``second(k)``. ``better``: WATER_DEPTH tells the first as well."""
+    found = []
+    for k in range(30):
+        heard = [message("WATER_DEPTH", 1000 * k, distance=5 + k / 100)] * better
+        heard += [message("DISTANCE_SENSOR", 1000 * k, id=number, current_distance=100 * depth)
+                  for number, depth in enumerate((5 + k / 100, second(k)))]  # fmt: skip
+        found += [ping.range for ping in hear(telemetry, *heard)]
+    return found
 
 
-def ranges_at(telemetry, k, depths):
-    """The same of a second ``k``."""
-    heard = (message("DISTANCE_SENSOR", 1000 * k, id=number, current_distance=100 * depth)
-             for number, depth in enumerate(depths))  # fmt: skip
-    return [ping.range for ping in hear(telemetry, *heard)]
+FIRST = pytest.approx(5 + np.arange(30) / 100)
 
 
 def test_of_two_sonars_that_agree_the_first_is_taken(telemetry):
-    taken = ranges(telemetry, lambda k: 5.02 + k / 100)
-    assert np.allclose(taken[-20:], 5 + np.arange(10, 30) / 100)
+    assert ranges(telemetry, lambda k: 5.02 + k / 100)[-20:] == pytest.approx(
+        5 + np.arange(10, 30) / 100
+    )
     assert not telemetry.fault.startswith("sonars")
 
 
@@ -276,20 +276,12 @@ def test_of_two_sonars_that_differ_none_is_taken_until_one_is_named(telemetry):
     assert len(ranges(telemetry, lambda k: 1.1)) == 1  # before the second had a reading
     (reason,) = telemetry.left_out
     assert reason == "sonars 0 and 1 of DISTANCE_SENSOR differ: mavlink.sonar chooses one"
-    named = Telemetry(sonar=1)
-    named.frame = telemetry.frame
-    assert ranges(named, lambda k: 1.1) == pytest.approx([1.1] * 30)
-    silent = Telemetry()  # a lidar without an echo says nothing
-    silent.frame = telemetry.frame
-    assert len(ranges(silent, lambda k: 0.0)) == 30
+    assert ranges(Telemetry(sonar=1), lambda k: 1.1) == pytest.approx([1.1] * 30)
+    assert ranges(Telemetry(), lambda k: 0.0) == FIRST  # a lidar without an echo says nothing
 
 
 def test_sonars_of_a_worse_kind_that_differ_do_not_matter(telemetry):
     """Of a lidar DISTANCE_SENSOR tells as well, WATER_DEPTH does not."""
-    hear(telemetry, message("ATTITUDE", 29_900))
-    for k in range(30):
-        (ping,) = hear(telemetry, message("WATER_DEPTH", 1000 * k, distance=5 + k / 100))
-        assert ping.range == 5 + k / 100
-        assert not ranges_at(telemetry, k, (5 + k / 100, 1.1))
+    assert ranges(telemetry, lambda k: 1.1, better=True) == FIRST
     hear(telemetry, message("ATTITUDE", 29_900), message("GLOBAL_POSITION_INT", 29_900))
     assert not telemetry.fault and telemetry.left_out == {"the same as WATER_DEPTH": 60}
