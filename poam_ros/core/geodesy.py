@@ -205,9 +205,8 @@ class GeoReference:
 
     def to_degrees(self, xy: Sequence[float] | np.ndarray) -> tuple[float, float]:
         """Latitude and longitude of a place of the map, x, y in m. Raises as ``to_projected``."""
-        projected = self.to_projected(np.array([xy], dtype=float))
-        found = transformed(self.crs or self.local_crs, WGS84, projected)[0].tolist()
-        return found[1], (found[0] + 180.0) % 360.0 - 180.0
+        longitude, latitude = self.degrees(self.to_projected(np.array([xy])))[0].tolist()
+        return latitude, (longitude + 180.0) % 360.0 - 180.0
 
     def moved(self, xy: np.ndarray, there: GeoReference) -> np.ndarray:
         """Points of the map [N, 2] in coordinates of another map [N, 2]. Raises as
@@ -219,7 +218,7 @@ class GeoReference:
 
     def degrees(self, xy: np.ndarray) -> np.ndarray:
         """Projected points [N, 2] as longitude, latitude [N, 2]. Raises as ``to_projected``."""
-        return transformed(self.system(), WGS84, xy)
+        return transformed(self.crs or self.local_crs, WGS84, xy)
 
 
 def transformed(source: Any, target: Any, points: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from .areas import SLACK, NavigableArea
 #: much as a detour of so many turning diameters.
 NEAR = 4.0
 #: Share of the area without a route that is warned of.
-OUT_OF_REACH = 0.02
+UNREACHED_SHARE = 0.02
 #: Number of places, at most, at which is assessed what can be reached.
 PLACES = 800
 
@@ -143,7 +143,7 @@ class Routes:
         width, share = self.areas.margin, self.out_of_reach(start)
         name = diameter if width > self.stated.margin else "areas.margin"
         text = f"{100 * share:.0f} % of the area cannot be reached: passages there are narrower"
-        return f"{text} than twice {name} ({width:g} m)" if share > OUT_OF_REACH else ""
+        return f"{text} than twice {name} ({width:g} m)" if share > UNREACHED_SHARE else ""
 
     def _reached(self, start: np.ndarray) -> np.ndarray:
         """Which corners have a route from an allowed start; boolean [M]."""
