@@ -44,31 +44,16 @@ def mapper_status(
         lately: what was refused and lost.
         order: of S-44, whose limit the differences at crossings are compared with.
     """
-    values = _pings(session, lately) | _progress(session) | _crossings(session, order)
-    values |= _model(session) | _map(session, now, bounds)
-    return *next(_checks(session, alive, lately), (OK, _doing(session))), values
-
-
-def _doing(session: SurveySession) -> str:
-    front_end, status = session.front_end, session.status
-    if not status.updates:
-        return "waiting for the pilot survey"
-    if front_end.closed == AFTER_MISSION:
-        return "done" if status.finished else "finishing the last map"
-    return front_end.closed or "mapping"
-
-
-def _refused(lately: Lately, clock_offset_s: float) -> Iterator[tuple[bytes, str]]:
-    """Pings and odometry that are refused, by their share in the last seconds."""
-    if found := lately.main():
-        share, reason, what, every = found
-        text = f"{share:.0%} of the {what} of the last {LATELY_S:g} s refused as {reason}"
-        text += f", {clock_offset_s:+.1f} s apart" if reason == "other_clock" else ""
-        yield ERROR if every else WARN, f"{text}: {ADVICE[reason]}"
+    values = _counts(session, lately) | _crossings(session, order) | _model(session)
+    if (stamp_ns := session.status.map_stamp_ns) is not None:
+        values["map_age_s"] = (now.ros_ns - stamp_ns) / SECOND
+    for layer, (low, high) in bounds.items():
+        values |= {f"map/{layer} at 0": low, f"map/{layer} at 100": high}
+    return *next(_checks(session, alive, lately)), values
 
 
 def _checks(session: SurveySession, alive: bool, lately: Lately) -> Iterator[tuple[bytes, str]]:
-    """What is wrong, the worst first. A new check is a line here."""
+    """What is wrong, the worst first, and at last what the mapper does. A new check is a line."""
     status = session.status
     if not alive:
         yield ERROR, ENDED
@@ -78,7 +63,12 @@ def _checks(session: SurveySession, alive: bool, lately: Lately) -> Iterator[tup
         yield ERROR, f"pings are not being stored: {session.journal.failing}"
     if session.full:
         yield ERROR, f"pings are refused: {REASONS[OVERLOAD]}"
-    yield from _refused(lately, session.front_end.clock_offset_s)
+    front_end = session.front_end
+    if (found := lately.main()) is not None:
+        text = f"{found.share:.0%} of the {found.what} of the last {LATELY_S:g} s refused as "
+        apart = f", {front_end.clock_offset_s:+.1f} s apart"
+        text += found.reason + (apart if found.reason == "other_clock" else "")
+        yield ERROR if found.every else WARN, f"{text}: {ADVICE[found.reason]}"
     if (shift := session.verdicts.watch.found) is not None:
         yield WARN, f"{shift.sentence}: {MOVED}"
     if dropped := sum(status.dropped.values()):
@@ -89,9 +79,15 @@ def _checks(session: SurveySession, alive: bool, lately: Lately) -> Iterator[tup
     late = status.times.quantile(0.99) if len(status.times) >= 100 else 0.0
     if late > SLOW_UPDATE_S:
         yield WARN, f"one update in a hundred takes {late:.1f} s or more: {SLOW}"
+    if not status.updates:
+        yield OK, "waiting for the pilot survey"
+    elif front_end.closed == AFTER_MISSION:
+        yield OK, "done" if status.finished else "finishing the last map"
+    yield OK, front_end.closed or "mapping"
 
 
-def _pings(session: SurveySession, lately: Lately) -> dict[str, object]:
+def _counts(session: SurveySession, lately: Lately) -> dict[str, object]:
+    """What became of the pings, and how far the mission is."""
     ledger, status = session.ledger, session.status
     values: dict[str, object] = dict(ledger.counts())
     for name, counts in (
@@ -105,12 +101,7 @@ def _pings(session: SurveySession, lately: Lately) -> dict[str, object]:
         values |= {f"{name} {reason}": count for reason, count in sorted(counts.items())}
     for name, shares in (("", lately.refused), ("odometry ", lately.odometry)):
         values |= {f"lately {name}{reason}": share for reason, share in shares.items()}
-    return values
-
-
-def _progress(session: SurveySession) -> dict[str, object]:
-    status = session.status
-    return {
+    return values | {
         "mission_state": session.mission_state or "unknown",
         "backlog": len(session.sample_queue),
         "samples": status.samples,
@@ -143,10 +134,16 @@ def _crossings(session: SurveySession, order: str) -> dict[str, object]:
 
 
 def _model(session: SurveySession) -> dict[str, object]:
-    status, report = session.status, session.status.report
+    status, report, latest = session.status, session.status.report, session.map
+    values: dict[str, object] = {}
+    if latest is not None and "lengthscale" in latest.fields:
+        scales = latest.lengthscale
+        values = {
+            "lengthscale_min": float(scales.min()), "lengthscale_max": float(scales.max())
+        }  # fmt: skip
     if report is None:
-        return {}
-    return {
+        return values
+    return values | {
         "update_s": report.update_s,
         "steps": report.steps,
         **{f"{part}_s": seconds for part, seconds in report.seconds.items()},
@@ -160,19 +157,3 @@ def _model(session: SurveySession) -> dict[str, object]:
         "jitter": session.mapper.extra_jitter,
         "loss": report.loss,
     }
-
-
-def _map(
-    session: SurveySession, now: Moment, bounds: Mapping[str, tuple[float, float]]
-) -> dict[str, object]:
-    status, latest = session.status, session.map
-    values: dict[str, object] = {}
-    if status.map_stamp_ns is not None:
-        values["map_age_s"] = (now.ros_ns - status.map_stamp_ns) / SECOND
-    if latest is not None and "lengthscale" in latest.fields:
-        scales = latest.lengthscale
-        values["lengthscale_min"] = float(np.min(scales))
-        values["lengthscale_max"] = float(np.max(scales))
-    for layer, (low, high) in bounds.items():
-        values |= {f"map/{layer} at 0": low, f"map/{layer} at 100": high}
-    return values

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ from .parameters import MAPPER
 # The model's thread and the callbacks share the interpreter. With Python's default of 5 ms, a
 # callback that waits a few times for the lock takes longer than the sensors' period.
 SWITCH_INTERVAL_S, BACKWARDS = 5e-4, Duration(nanoseconds=-SECOND)
-LAYERS = ("mean", "variance", "lengthscale")
+LAYERS, FAULT = ("mean", "variance", "lengthscale"), "pings/fault"
+STATE = "mission/state"
 
 
 class MapperNode(BaseNode):
@@ -74,14 +76,12 @@ class MapperNode(BaseNode):
         assert self.session.grid is not None  # a mission's maps are drawn
         self.topics = MapTopics(self, values.frame_id, self.session.grid)
         self._shifts = self.create_publisher(String, "map/shift", LATCHED)
-        self._faults = self.create_publisher(String, "pings/fault", LATCHED)
-        self._fault: str | None = None  # the last one published
-        self._publish_fault(self._lately.fault)  # before the first look: no mission begins unseen
+        self.say(FAULT, self._lately.fault)  # before the first look: no mission begins unseen
         self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
         self._listen()
         # After the sensors: a simulator waits for it.
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)
-        self.topics.publish_unknown(self.now_ns)
+        self.topics.publish(None, self.now_ns)
         self._publish_samples()
         self.create_timer(1.0, self._on_timer)
         self.thread.start()
@@ -125,10 +125,10 @@ class MapperNode(BaseNode):
         )
         base = getattr(self.values, "sonar.base_frame")
         self._mounts = MountLookup(self._inputs.frames, base, self.warnings.add)
-        self._state = self._taken_over = ""
-        # Before the state, so that it is read first where both have come.
-        self.create_subscription(String, "mission/taken_over", self._on_taken_over, LATCHED)
-        self._states = self.create_subscription(String, "mission/state", self._on_state, LATCHED)
+        self._mission = {"mission/taken_over": "", STATE: ""}
+        # First the one that is to be read first where both have come.
+        for topic in self._mission:
+            self.create_subscription(String, topic, partial(self._on_mission, topic), LATCHED)
         jump = self.get_clock().create_jump_callback(
             JumpThreshold(min_forward=None, min_backward=BACKWARDS, on_clock_change=False),
             post_callback=lambda jump: self.session.front_end.clock_set_back(),
@@ -160,25 +160,14 @@ class MapperNode(BaseNode):
         if len(self.session.tick(self.moment)):
             self._publish_samples(wake=True)
         if self.session.ledger.accepted > accepted:
-            self._publish_fault("")
+            self.say(FAULT, "")
 
-    def _publish_fault(self, reason: str) -> None:
-        if reason != self._fault:
-            self._fault = reason
-            self._faults.publish(String(data=reason))
-
-    def _on_state(self, message: String) -> None:
-        self._state = message.data
-        self._follow_mission()
-
-    def _on_taken_over(self, message: String) -> None:
-        self._taken_over = message.data
-        if self._state:
-            self._follow_mission()
-
-    def _follow_mission(self) -> None:
-        self.session.mission(events.mapped_state(self._state, self._taken_over), self.moment)
-        self._publish_samples(wake=True)
+    def _on_mission(self, topic: str, message: String) -> None:
+        self._mission[topic] = message.data
+        taken_over, state = self._mission.values()
+        if state:
+            self.session.mission(events.mapped_state(state, taken_over), self.moment)
+            self._publish_samples(wake=True)
 
     def _on_reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.session.reset(self.now_ns)
@@ -207,12 +196,12 @@ class MapperNode(BaseNode):
         session = self.session
         # Only then, as asking the graph is slow.
         if session.front_end.closed or not session.mapper.initialised:
-            awaited = self.count_publishers(self._states.topic_name) > 0
+            awaited = self.count_publishers(self.resolve_topic_name(STATE)) > 0
             session.front_end.mission_source(awaited)
         self._on_sensors()
         self.topics.publish_refused(session, self.moment)
         self._lately.take(session.front_end, self.lost, time.monotonic())
-        self._publish_fault(self._lately.fault)
+        self.say(FAULT, self._lately.fault)
         order, bounds = getattr(self.values, "target.tvu") or "1a", self.topics.bounds
         now, alive = self.moment, self.thread.alive
         level, text, counted = mapper_status(session, now, alive, bounds, self._lately, order)
@@ -231,11 +220,12 @@ class MapperNode(BaseNode):
             match outcome:
                 case events.MapDrawn():
                     level = self.session.front_end.level(self.moment)
-                    self.topics.publish(outcome.map, getattr(self.values, "target.tvu"), level)
+                    order, drawn = getattr(self.values, "target.tvu"), outcome.map
+                    self.topics.publish(drawn, drawn.stamp_ns, order, level)
                     self._report_map(outcome)
                     self._last = outcome
                 case events.ModelReset():
-                    self.topics.publish_unknown(self.now_ns)
+                    self.topics.publish(None, self.now_ns)
                 case events.MissionFinished():
                     self._write_results(outcome)
                 case events.PositionsShifted(text):
@@ -300,29 +290,34 @@ class MapTopics:
         self._map: ElevationMap | None = None
         self.bounds: dict[str, tuple[float, float]] = {}
 
-    def publish_unknown(self, stamp_ns: int) -> None:
-        """Publish that there is no map yet."""
-        self._map, where = None, (stamp_ns, self._frame_id)
-        self._support.publish(messages.write_support(np.empty((0, 3)), 1.0, *where))
-        self._publish_pictures(dict.fromkeys(LAYERS), None, stamp_ns)
-
-    def publish(self, drawn: ElevationMap, order: str = "", level: float | None = None) -> None:
-        """Publish a map on every topic, with its stamp.
+    def publish(
+        self, drawn: ElevationMap | None, stamp_ns: int, order: str = "", level: float | None = None
+    ) -> None:
+        """Publish a map on every topic.
 
         Args:
-            drawn: the map.
+            drawn: the map; None: there is none yet.
+            stamp_ns: of all messages.
             order: S-44 order for `map/tvu`; empty: all cells are unknown.
             level: water level above the datum, in m; None if unknown.
         """
-        self._map, where = drawn, (drawn.stamp_ns, self._frame_id)
-        self._points.publish(messages.write_map_cloud(drawn, self._frame_id, level or 0.0))
-        ratio = None
-        if order and level is not None:
-            ratio = tvu_ratio(order, level - drawn.mean, np.sqrt(drawn.variance))
-        self._publish_pictures({name: getattr(drawn, name) for name in LAYERS}, ratio, where[0])
+        self._map, where, bounds = drawn, (stamp_ns, self._frame_id), {}
+        ratio, support = None, np.empty((0, 3))
         size = float(self._grid.x[1] - self._grid.x[0]) / 2 if len(self._grid.x) > 1 else 0.5
-        # On the map, so that viewers show them.
-        support = np.column_stack((drawn.support, self._heights(drawn.support) + size / 2))
+        if drawn is not None:
+            self._points.publish(messages.write_map_cloud(drawn, self._frame_id, level or 0.0))
+            if order and level is not None:
+                ratio = tvu_ratio(order, level - drawn.mean, np.sqrt(drawn.variance))
+            # On the map, so that viewers show them.
+            support = np.column_stack((drawn.support, self._heights(drawn.support) + size / 2))
+        for name, pictures in self._pictures.items():
+            layer = None if drawn is None else getattr(drawn, name)
+            picture, span = messages.write_occupancy(self._grid, layer, *where)
+            pictures.publish(picture)
+            if span is not None:
+                bounds[name] = span
+        self.bounds = bounds
+        self._tvu.publish(messages.write_tvu(self._grid, ratio, *where))
         self._support.publish(messages.write_support(support, size, *where))
 
     def publish_refused(self, session: SurveySession, now: Moment) -> None:
@@ -341,18 +336,6 @@ class MapTopics:
         size = float(np.hypot(*self._grid.borders.size))
         markers = messages.write_refused_pings(pings, self._heights, size, *where)
         self._refused_markers.publish(markers)
-
-    def _publish_pictures(
-        self, layers: Mapping[str, np.ndarray | None], tvu: np.ndarray | None, stamp_ns: int
-    ) -> None:
-        where, bounds = (stamp_ns, self._frame_id), {}
-        for name, layer in layers.items():
-            picture, span = messages.write_occupancy(self._grid, layer, *where)
-            self._pictures[name].publish(picture)
-            if span is not None:
-                bounds[name] = span
-        self.bounds = bounds
-        self._tvu.publish(messages.write_tvu(self._grid, tvu, *where))
 
     def _heights(self, xy: np.ndarray) -> np.ndarray:
         """What the map hides is below these at xy [N, 2], [N] in m; NaN where there is none."""

@@ -34,6 +34,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import get_rmw_implementation_identifier
+from std_msgs.msg import String
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, LogThrottle, shown
@@ -44,6 +45,7 @@ from .parameters import inner_rows, known_names
 DONE, FAILED, WRONG_ARGUMENTS = 0, 1, 2
 #: The exceptions for a parameter with a wrong value.
 WRONG = InputError, InvalidParameterTypeException, InvalidParameterValueException
+STOPPING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 START_TIMEOUT_S = 3.0  # for a node that is being created when a signal arrives
 WAIT_S = 0.2  # for a callback, until it is looked whether a signal has arrived
 IDLE_S = 0.004  # after each callback; a few may wait, so none waits longer than 20 ms
@@ -112,6 +114,7 @@ class BaseNode(Node):
         # rclpy allows one severity for each line of code that logs: not the throttle's.
         self.warnings = LogThrottle(lambda text: self.get_logger().warning(text))
         self.lost: Counter[str] = Counter()
+        self._said: dict[str, tuple[Any, str | None]] = {}  # publishers and newest texts by topic
         self.values, self._rows = SimpleNamespace(), dict[str, Setting]()
         self._declare(table)
         self._declare(inner_rows(name, vars(self.values)))  # of the chosen model or planner
@@ -200,6 +203,15 @@ class BaseNode(Node):
         except UnsupportedEventTypeError:
             subscription = self.create_subscription(*wanted)
             self.get_logger().warning(f"this middleware does not report messages lost on {topic}")
+
+    def say(self, topic: str, text: str) -> None:
+        """Publish a text on a latched topic, if it is another than before."""
+        if topic not in self._said:
+            self._said[topic] = self.create_publisher(String, topic, LATCHED), None
+        publisher, before = self._said[topic]
+        if text != before:
+            self._said[topic] = publisher, text
+            publisher.publish(String(data=text))
 
     def report(self, level: bytes, text: str, values: Mapping[str, object]) -> None:
         """Publish a diagnostic status named after the node; floats have six digits."""
@@ -291,9 +303,9 @@ def avoid_shared_memory() -> None:
 def run_node(factory: Callable[[], BaseNode], args: Sequence[str] | None = None) -> int:
     """Open and run one node until it is stopped; return the exit status.
 
-    0: stopped by Ctrl-C, SIGTERM, shutdown of its context, or because it is ``finished``. 2: an
-    argument, a file or a parameter is wrong (one line on stderr). 1: any other failure (traceback
-    on stderr).
+    0: stopped by Ctrl-C, SIGTERM, a closed terminal, shutdown of its context, or because it is
+    ``finished``. 2: an argument, a file or a parameter is wrong (one line on stderr). 1: any other
+    failure (traceback on stderr).
     """
     avoid_shared_memory()
     node: BaseNode | None = None
@@ -354,8 +366,8 @@ def _spin(node: BaseNode, stop: SimpleNamespace) -> None:
 
 @contextmanager
 def _signals() -> Iterator[SimpleNamespace]:
-    """Let Ctrl-C and SIGTERM only set ``requested``: a KeyboardInterrupt could leave half-created
-    objects whose finalisers print tracebacks.
+    """Let Ctrl-C, SIGTERM and a closed terminal only set ``requested``: a KeyboardInterrupt could
+    leave half-created objects whose finalisers print tracebacks.
 
     A node that is being created (``starting``) may shut down properly, as others would believe for
     20 s that a killed participant is still there. But a slow start, such as a download, is not
@@ -374,8 +386,10 @@ def _signals() -> Iterator[SimpleNamespace]:
             late.daemon = True
             late.start()
 
-    on_main = threading.current_thread() is threading.main_thread()
-    before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM) if on_main}
+    on_main, numbers = threading.current_thread() is threading.main_thread(), list(STOPPING)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # by nohup
+        numbers.remove(signal.SIGHUP)
+    before = {number: signal.signal(number, handle) for number in numbers if on_main}
     try:
         yield stop
     finally:

@@ -6,28 +6,32 @@ import importlib
 import math
 import sys
 import time
+import uuid
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
+from action_msgs.msg import GoalStatusArray
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry, Path
+from rclpy.duration import Duration
+from rclpy.task import Future
 from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
+from unique_identifier_msgs.msg import UUID
 from visualization_msgs.msg import MarkerArray
 
-from ..core.errors import InputError, shown
+from ..core.errors import InputError, LogThrottle, shown
 from ..frontend.events import DONE, OVER, PILOT
 from ..frontend.odometry import JUMP, VehicleState
-from ..frontend.pings import RawPing
 from ..mission.guidance import Guidance
 from ..mission.mission import OPERATOR
 from . import messages
-from .goals import open_goals
 from .inputs import Inputs
 from .node import GOAL, LATCHED, SENSOR_READ, BaseNode, run_node
 from .parameters import PLANNER
@@ -36,7 +40,11 @@ POLL_PERIOD_S = 1.0  # between two checks of limits and watchdog
 REPORT_PERIOD_S = 1.0
 ODOMETRY_TIMEOUT_S = 15.0  # without odometry, until it is reported
 AUTOPILOT_TIMEOUT_S = 10.0  # without the autopilot's state, until it is reported
+RETRY_S = 5.0  # wall time until a rejected or aborted goal of an action is sent again
+SETTLE_TIMEOUT_S = 2.0  # for all subscribers to receive the last goal
 OK, WARN = DiagnosticStatus.OK, DiagnosticStatus.WARN
+ACCEPTED, EXECUTING, CANCELED, ABORTED = 1, 2, 5, 6  # of action_msgs/GoalStatus
+REMEMBERED = 64  # newest goals of ours to an action
 SERVICES = "start", "stop", "pause", "resume"
 #: Reasons of refused messages, as in the warnings.
 REFUSALS = (
@@ -69,7 +77,10 @@ class PlannerNode(BaseNode):
         if self.guidance.found:
             self.get_logger().warning(self.guidance.found)
         self._goals = open_goals(self, vars(p)["goals.action"], self._on_interrupted)
-        self._open_topics()
+        self._published: tuple[Any, ...] = (None,) * 5
+        self._warned = {"clipped": 0, "unreachable": 0}  # number of goals with a warning
+        self._plans = self.create_publisher(Path, "plan", LATCHED)
+        self._areas = self.create_publisher(MarkerArray, "mission/areas", LATCHED)
         self._odometry_time = time.monotonic()  # time of the last usable odometry
         self._repeat_time = -math.inf  # time of the last repetition of a goal
         self._listen()
@@ -80,30 +91,34 @@ class PlannerNode(BaseNode):
         self._announce()
         self.on_exit.callback(self._hold)
 
-    def _open_topics(self) -> None:
-        self._published: tuple[Any, ...] = (None,) * 5
-        self._warned = {"clipped": 0, "unreachable": 0}  # number of goals with a warning
-        self._plans = self.create_publisher(Path, "plan", LATCHED)
-        self._states = self.create_publisher(String, "mission/state", LATCHED)
-        self._takeovers = self.create_publisher(String, "mission/taken_over", LATCHED)
-        self._taken_over = ""  # the last one published
-        self._reasons = self.create_publisher(String, "mission/reason", LATCHED)
-        self._areas = self.create_publisher(MarkerArray, "mission/areas", LATCHED)
-        self._draw_areas()
-
     def _listen(self) -> None:
-        self._inputs = Inputs(self, self._on_odometry, self._on_ping, self._on_level)
-        self.create_subscription(PointCloud2, "map/points", self._on_map, LATCHED)
-        self.create_subscription(UInt64, "map/samples", self._on_samples, LATCHED)
+        guidance = self.guidance
+        ping = self._announced(guidance.ping)
+        self._inputs = Inputs(self, self._on_odometry, ping, self._on_level)
         self._autopilot_topic, self._autopilot_time = "", time.monotonic()
+        for kind, topic, take, how in (
+            (PointCloud2, "map/points", self._on_map, LATCHED),
+            (UInt64, "map/samples", lambda message: guidance.count(message.data), LATCHED),
+            (String, "map/shift", lambda message: guidance.shift(message.data), GOAL),  # no old one
+            (String, "pings/fault", lambda message: guidance.mapped(message.data), LATCHED),
+        ):
+            self.create_subscription(kind, topic, self._announced(take), how)
         with suppress(ImportError):  # only if MAVROS is installed
             if self.values.mavros:
                 kind = importlib.import_module("mavros_msgs.msg").State
                 topic = f"{self.values.mavros.rstrip('/')}/state"
-                self.create_subscription(kind, topic, self._on_autopilot, SENSOR_READ)
+                take = self._announced(self._on_autopilot)
+                self.create_subscription(kind, topic, take, SENSOR_READ)
                 self._autopilot_topic = self.resolve_topic_name(topic)
-        self.create_subscription(String, "map/shift", self._on_shift, GOAL)  # no old one
-        self.create_subscription(String, "pings/fault", self._on_fault, LATCHED)
+
+    def _announced(self, take: Callable[[Any], object]) -> Callable[[Any], None]:
+        """A function that takes something, and then publishes what has changed."""
+
+        def called(something: Any) -> None:
+            take(something)
+            self._announce()
+
+        return called
 
     def _hold(self) -> None:
         """Let the vehicle hold station: the node is about to end."""
@@ -133,24 +148,10 @@ class PlannerNode(BaseNode):
         """A mavros_msgs/State."""
         self._autopilot_time = time.monotonic()
         self.autopilot.update(self.mission, message.mode, message.armed, message.connected)
-        self._announce()
 
     def _on_interrupted(self, text: str) -> None:
         """Somebody else has given the vehicle a goal, or taken one from it."""
         self.autopilot.take_over(self.mission, text)
-        self._announce()
-
-    def _on_shift(self, message: String) -> None:
-        """How crossings differ since some ping."""
-        self.guidance.shift(message.data)
-        self._announce()
-
-    def _on_fault(self, message: String) -> None:
-        """Why the mapper maps no ping."""
-        self.guidance.mapped(message.data)
-
-    def _on_ping(self, ping: RawPing) -> None:
-        self.guidance.ping(ping)
         self._announce()
 
     def _on_map(self, message: PointCloud2) -> None:
@@ -162,13 +163,8 @@ class PlannerNode(BaseNode):
             drawn = messages.read_map_cloud(message)
         except InputError as error:
             self.warnings.add("map_unreadable", str(error))
-            return
-        self.guidance.draw(drawn, self.moment)
-        self._announce()
-
-    def _on_samples(self, message: UInt64) -> None:
-        self.guidance.count(message.data)
-        self._announce()
+        else:
+            self.guidance.draw(drawn, self.moment)
 
     def _on_level(self, level: float) -> None:
         if fault := self.guidance.target.set_water_level(level):
@@ -193,13 +189,6 @@ class PlannerNode(BaseNode):
             self._repeat_time = max(self._repeat_time + period, now_s - period / 2)
             if self.mission.goal is not None:
                 self._send(self.mission.goal, self._goals.repeat)
-
-    def _announce(self) -> None:
-        self.guidance.save(time.monotonic())
-        if self._publish_changes():
-            self._report()
-        if self.guidance.failing:
-            self.warnings.remind("disk", self.guidance.failing)
 
     def _answer(
         self, service: str, _: Trigger.Request, response: Trigger.Response
@@ -251,34 +240,36 @@ class PlannerNode(BaseNode):
             yield WARN, guidance.failing
         yield OK, silent or ("waiting for the first map" if mission.needs_goal else mission.state)
 
-    def _publish_changes(self) -> bool:
-        """Publish state, reason, plan and goal where new; the place to hold station once.
-
-        Returns whether state or reason are new.
-        """
-        mission, (state, reason, goal, hold, drawn) = self.mission, self._published
-        latest = self.guidance.map
-        self._published = mission.state, mission.reason, mission.goal, mission.station, latest
-        if mission.state != state or latest is not drawn:
+    def _announce(self) -> None:
+        """Publish state, reason, plan and goal where new; the place to hold station once."""
+        mission, guidance, (state, reason, goal, hold, drawn) = (
+            self.mission, self.guidance, self._published
+        )  # fmt: skip
+        guidance.save(time.monotonic())
+        self._published = mission.state, mission.reason, mission.goal, mission.station, guidance.map
+        if mission.state != state or guidance.map is not drawn:
             self._draw_areas()
+        if guidance.taken_over:  # before the state: no ping of the pilot's is refused as paused
+            self.say("mission/taken_over", guidance.taken_over)
         new = (mission.state, mission.reason) != (state, reason)
-        taken_over = self.guidance.taken_over
-        if taken_over:  # before the state, so that the pilot's pings are never refused as paused
-            self._announce_taken_over(taken_over)
         if new:
-            self._announce_state(state)
-        self._announce_taken_over(taken_over)
+            self._log_state(state)
+            self.say("mission/reason", mission.reason)
+            self.say("mission/state", mission.state)
+        self.say("mission/taken_over", guidance.taken_over)
         self._warn("clipped", "goals outside the navigable area were moved into it")
         self._warn("unreachable", "goals were given up because no route leads to them")
         if mission.goal is not goal:
-            frame_id, z = self.values.frame_id, self.guidance.goal_z
-            path = messages.write_path(mission.plan, self.now_ns, frame_id, z)
-            self._plans.publish(path)
+            where = self.now_ns, self.values.frame_id, guidance.goal_z
+            self._plans.publish(messages.write_path(mission.plan, *where))
             if mission.goal is not None:
                 self._send(mission.goal, self._goals.go)
         if mission.station is not hold and mission.station is not None:
             self._hold_at(mission.station)
-        return new
+        if new:
+            self._report()
+        if guidance.failing:
+            self.warnings.remind("disk", guidance.failing)
 
     def _draw_areas(self) -> None:
         """Publish the borders at the water level, and on the map where that is land, and the state
@@ -293,23 +284,14 @@ class PlannerNode(BaseNode):
         where = self.now_ns, self.values.frame_id
         self._areas.publish(messages.write_areas(areas, heights, *where, state))
 
-    def _announce_taken_over(self, state: str) -> None:
-        if state != self._taken_over:
-            self._taken_over = state
-            self._takeovers.publish(String(data=state))
-
-    def _announce_state(self, previous: str | None) -> None:
+    def _log_state(self, previous: str | None) -> None:
         mission, budget, log = self.mission, self.mission.budget, self.get_logger()
-        self._reasons.publish(String(data=mission.reason))
         text = f"{mission.state} at {budget}: {mission.reason}"
         text += ", waiting for the first map" if mission.needs_goal else ""
         if not mission.causes <= {OPERATOR}:
             log.warning(text)
         else:
             log.info(text)
-        if mission.state == previous:
-            return
-        self._states.publish(String(data=mission.state))
         if previous == PILOT and mission.state in OVER:
             log.warning(
                 f"the mission ended during its pilot survey: max_samples {budget.max_samples}"
@@ -334,6 +316,150 @@ class PlannerNode(BaseNode):
 
     def _pose(self, place: np.ndarray, z: float, yaw: float) -> PoseStamped:
         return messages.write_pose(place.tolist(), self.now_ns, self.values.frame_id, z, yaw)
+
+
+class TopicGoals:
+    """Publishes goals on ``goal_pose``; the vehicle drives to the latest one.
+
+    ``go`` sends a goal, ``repeat`` the same again; ``hold`` lets the vehicle hold station there.
+    """
+
+    def __init__(self, node: BaseNode) -> None:
+        self._goals = node.create_publisher(PoseStamped, "goal_pose", GOAL)
+        self.go = self.repeat = self.hold = self._goals.publish
+
+    def poll(self) -> None:
+        """Called once a second: nothing to do."""
+
+    def settle(self) -> None:
+        """Wait until the last goal has arrived: a destroyed publisher delivers nothing more."""
+        self._goals.wait_for_all_acked(Duration(seconds=SETTLE_TIMEOUT_S))
+
+
+class ActionGoals:
+    """Sends goals to an action NavigateToPose of Nav2. Each preempts the one before; to hold
+    station, goals are canceled.
+
+    A rejected or aborted goal is sent again until the mission chooses another. A cancel is sent
+    again until every goal has ended. A goal that somebody else cancelled or replaced is not sent
+    again: a person is driving.
+
+    Args:
+        client: as ``rclpy.action.ActionClient``.
+        make_goal: the action's goal from a pose.
+        warnings: for ``action_missing``, ``goal_rejected`` and ``goal_aborted``.
+        interrupted: called with a text when somebody else has cancelled or replaced a goal.
+        clock: a steady clock, in s.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        make_goal: Callable[[PoseStamped], Any],
+        warnings: LogThrottle,
+        interrupted: Callable[[str], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._make_goal = client, make_goal
+        self._warnings, self._interrupted, self._clock = warnings, interrupted, clock
+        self._wanted: PoseStamped | None = None
+        self._ours: deque[bytes] = deque(maxlen=REMEMBERED)  # identities; the last: the present one
+        self._handles: dict[bytes, Any] = {}  # of accepted goals that have not ended
+        self._again = math.inf  # when to send the present goal again
+
+    def go(self, pose: PoseStamped) -> None:
+        """Send a goal; the server preempts the one before."""
+        self._wanted, self._again = pose, math.inf
+        own = uuid.uuid4().bytes
+        self._ours.append(own)
+        if not self._client.server_is_ready():
+            self._failed(own, "action_missing", "no server for goals.action")
+            return
+        identity = UUID(uuid=list(own))
+        sent = self._client.send_goal_async(self._make_goal(pose), goal_uuid=identity)
+        sent.add_done_callback(partial(self._answered, own))
+
+    def repeat(self, pose: PoseStamped) -> None:
+        """Nothing to do: a goal that is sent again would be a new one."""
+
+    def hold(self, pose: PoseStamped) -> None:
+        """Cancel all goals, also those that are not accepted yet."""
+        self._wanted = None
+        self._cancel()
+
+    def poll(self) -> None:
+        """Send goals or cancels again that had no effect."""
+        if self._wanted is None:
+            self._cancel()
+        elif self._clock() >= self._again:
+            self.go(self._wanted)
+
+    def listen(self, message: GoalStatusArray) -> None:
+        """Take the states of all goals that the server has, whoever sent them."""
+        goals = [s for s in message.status_list if s.status in (ACCEPTED, EXECUTING)]
+        active = {bytes(each.goal_info.goal_id.uuid) for each in goals}
+        if self._wanted is not None and not active <= set(self._ours):
+            self._interrupted("goals.action: somebody else has sent a goal")
+
+    def settle(self) -> None:
+        """Nothing to do: without spinning, the answer to a cancel cannot arrive."""
+
+    def _answered(self, own: bytes, future: Future) -> None:
+        handle = future.result()
+        if handle is None or not handle.accepted:
+            self._failed(own, "goal_rejected", "goals.action: the goal was rejected")
+            self._cancel()  # the goal that it should have preempted
+            return
+        self._handles[own] = handle
+        handle.get_result_async().add_done_callback(partial(self._ended, own))
+        if self._wanted is None:
+            self._cancel()
+
+    def _ended(self, own: bytes, future: Future) -> None:
+        self._handles.pop(own, None)
+        answer = future.result()
+        if answer is None or answer.status == ABORTED:
+            self._failed(own, "goal_aborted", "goals.action: the goal was aborted")
+        elif answer.status == CANCELED and self._is_wanted(own):
+            self._interrupted("goals.action: somebody else has cancelled the goal")
+
+    def _failed(self, own: bytes, reason: str, text: str) -> None:
+        if self._is_wanted(own):
+            self._again = self._clock() + RETRY_S
+            self._warnings.add(reason, text)
+
+    def _is_wanted(self, own: bytes) -> bool:
+        return self._wanted is not None and own == self._ours[-1]
+
+    def _cancel(self) -> None:
+        for handle in self._handles.values():
+            handle.cancel_goal_async()
+
+
+def open_goals(
+    node: BaseNode, action: str, interrupted: Callable[[str], object]
+) -> TopicGoals | ActionGoals:
+    """The topic, or the action with this name; closed with the node's present state.
+
+    ``interrupted``: see ``ActionGoals``.
+
+    Raises:
+        InputError: an action is given, but nav2_msgs is not installed.
+    """
+    if not action:
+        return TopicGoals(node)
+    try:
+        kind = importlib.import_module("nav2_msgs.action").NavigateToPose
+    except ImportError:
+        raise InputError(
+            f"parameter goals.action: expected nav2_msgs to be installed for '{action}'; it is not"
+        ) from None
+    client = importlib.import_module("rclpy.action").ActionClient(node, kind, action)
+    node.on_exit.callback(client.destroy)
+    goals = ActionGoals(client, lambda pose: kind.Goal(pose=pose), node.warnings, interrupted)
+    status = f"{action}/_action/status"
+    node.create_subscription(GoalStatusArray, status, goals.listen, LATCHED)
+    return goals
 
 
 #: Runs the node with ROS arguments; returns the exit status.

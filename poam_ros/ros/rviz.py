@@ -12,7 +12,6 @@ everything is drawn larger in metres, and so as large on the screen.
 from __future__ import annotations
 
 import argparse
-import copy
 import itertools
 import json
 import math
@@ -55,13 +54,11 @@ CELLS = 1.4
 CAMERA_Z = 500.0
 #: Half of RViz's angle of view in perspective, as a tangent.
 HALF_VIEW = math.tan(math.radians(22.5))
-#: Sizes in m at ``DEFAULT``, by class of RViz's displays.
-SIZES = {
-    "Path": ("Line Width",),
-    "Pose": ("Shaft Length", "Shaft Radius", "Head Length", "Head Radius"),
-    "Odometry": ("Position Tolerance",),
-    "TF": ("Marker Scale",),
-}
+#: Sizes in m that grow with the survey, by their names in RViz's layout and in Foxglove's.
+GROWING = {
+    "Line Width", "Shaft Length", "Shaft Radius", "Head Length", "Head Radius",
+    "Position Tolerance", "Marker Scale", "lineWidth", "arrowScale", "axisScale",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,6 +79,10 @@ class Shown:
     high: float = 0.0
     terrain_cell: float = 1.0
     frame: str = "map"
+
+    def cell_of(self, topic: str) -> float:
+        """Width of the cells of a topic."""
+        return self.terrain_cell if topic.endswith("terrain") else self.cell
 
     @property
     def width(self) -> int:
@@ -109,17 +110,14 @@ class Shown:
 
     def distance(self, pitch: float, yaw: float) -> float:
         """How far from the middle, in m, a camera in this direction has the whole map in view."""
-        width, depth = self.extent.size.tolist()
-        farthest = 0.0
-        for i, j, k in itertools.product((-0.5, 0.5), repeat=3):
-            x, y, z = i * width, j * depth, k * (self.high - self.low)
-            ahead = x * math.cos(yaw) + y * math.sin(yaw)
-            near = ahead * math.cos(pitch) + z * math.sin(pitch)  # towards the camera
-            up = z * math.cos(pitch) - ahead * math.sin(pitch)
-            right = y * math.cos(yaw) - x * math.sin(yaw)
-            aside = max(abs(up), abs(right) * HEIGHT / self.width)
-            farthest = max(farthest, near + aside / (SHARE * HALF_VIEW))
-        return farthest
+        size = (*self.extent.size.tolist(), self.high - self.low)
+        corners = np.array(list(itertools.product((-0.5, 0.5), repeat=3))) * size
+        right = np.array((-math.sin(yaw), math.cos(yaw), 0.0))
+        ahead = np.array((right[1], -right[0], 0.0))
+        near = corners @ (ahead * math.cos(pitch) + (0.0, 0.0, math.sin(pitch)))
+        up = corners @ ((0.0, 0.0, math.cos(pitch)) - ahead * math.sin(pitch))
+        aside = np.maximum(abs(up), abs(corners @ right) * HEIGHT / self.width)
+        return float(np.max(near + aside / (SHARE * HALF_VIEW)))
 
     @property
     def grid(self) -> tuple[float, int]:
@@ -146,8 +144,8 @@ def write_layouts(shown: Shown, folder: Path) -> Path:
     if rviz is None or foxglove is None:
         raise InputError("view.rviz, foxglove.json: expected in config/ of the installation")
     folder.mkdir(parents=True, exist_ok=True)
-    layout = yaml.safe_dump(fit_rviz(read_yaml(rviz), shown), sort_keys=False, width=10_000)
-    scene = fit_foxglove(json.loads(foxglove.read_text(encoding="utf-8")), shown)
+    layout = yaml.safe_dump(fitted(read_yaml(rviz), shown), sort_keys=False, width=10_000)
+    scene = fitted(json.loads(foxglove.read_text(encoding="utf-8")), shown)
     texts = {rviz.name: layout, foxglove.name: json.dumps(scene, indent=2) + "\n"}
     for name, text in texts.items():
         with atomic_write(folder / name) as file:
@@ -155,79 +153,47 @@ def write_layouts(shown: Shown, folder: Path) -> Path:
     return folder / rviz.name
 
 
-def fit_rviz(layout: dict[str, Any], shown: Shown) -> dict[str, Any]:
-    """RViz's layout, with sizes and views fitted to what is shown."""
-    layout = copy.deepcopy(layout)
-    manager = layout["Visualization Manager"]
-    manager["Global Options"]["Fixed Frame"] = shown.frame
-    layout["Window Geometry"]["Width"] = PANELS + shown.width
-    for display in manager["Displays"]:
-        _fit_display(display, shown)
-    views = manager["Views"]
-    for view in (views["Current"], *views["Saved"]):
-        _fit_view(view, shown)
-    if shown.high > 0.9 * CAMERA_Z:
-        orbit = next(view for view in views["Saved"] if "Distance" in view)
-        views["Current"] = {**copy.deepcopy(orbit), "Name": views["Current"]["Name"]}
-    return layout
-
-
-def _fit_display(display: dict[str, Any], shown: Shown) -> None:
-    kind, (x, y, _) = display["Class"].rpartition("/")[2], shown.centre
-    if kind == "Grid":
-        cell, count = shown.grid
-        display |= {"Name": f"Grid of {cell:g} m", "Cell Size": cell, "Plane Cell Count": count}
-        display["Offset"] |= {"X": x, "Y": y}
-    elif kind == "PointCloud2":
-        truth = display["Topic"]["Value"] == "terrain"
-        display["Size (m)"] = round(CELLS * (shown.terrain_cell if truth else shown.cell), 4)
-    for name in SIZES.get(kind, ()):
-        display[name] = round(shown.larger * display[name], 4)
-    shape = display.get("Shape")
-    if isinstance(shape, dict):
-        shape |= {n: round(shown.larger * shape[n], 4) for n in SIZES["Pose"]}
-
-
-def _fit_view(view: dict[str, Any], shown: Shown) -> None:
-    x, y, z = shown.centre
-    if "Scale" in view:
-        view |= {"X": x, "Y": y, "Scale": round(shown.pixels, 4)}
-    else:
-        view["Distance"] = round(shown.distance(view["Pitch"], view["Yaw"]), 2)
-        view["Focal Point"] = {"X": x, "Y": y, "Z": z}
-
-
-def fit_foxglove(layout: dict[str, Any], shown: Shown) -> dict[str, Any]:
-    """Foxglove's or Lichtblick's layout, with sizes and view fitted to what is shown.
-
-    Points there have a size in pixels: they are a surface until one comes closer.
-    """
-    layout = copy.deepcopy(layout)
-    scene = next(panel for name, panel in layout["configById"].items() if name.startswith("3D!"))
-    scene["followTf"] = shown.frame
-    x, y, z = shown.centre
-    height = float(max(shown.extent.size)) / SHARE
-    scene["cameraState"] |= {"distance": round(height, 3), "targetOffset": [x, y, z]}
-    frames = scene["scene"]["transforms"]
-    frames["axisScale"] = round(shown.larger * frames["axisScale"], 4)
-    for name, topic in scene["topics"].items():
-        if "pointSize" in topic:
-            cell = shown.terrain_cell if name == "/terrain" else shown.cell
-            topic["pointSize"] = max(1, round(CELLS * cell * PANEL_HEIGHT / height))
-        if "lineWidth" in topic:
-            topic["lineWidth"] = round(shown.larger * topic["lineWidth"], 4)
-        if "arrowScale" in topic:
-            topic["arrowScale"] = [round(shown.larger * size, 4) for size in topic["arrowScale"]]
-    cell, count = shown.grid
-    for grid in scene["layers"].values():
-        grid |= {
-            "label": f"Grid of {cell:g} m",
-            "frameId": shown.frame,
-            "size": cell * count,
-            "divisions": count,
-        }
-        grid["position"] = [x, y, 0.0]
-    return layout
+def fitted(layout: Any, shown: Shown) -> Any:
+    """A copy of a layout of RViz or Foxglove, or of a part, that fits what is shown."""
+    if isinstance(layout, list):
+        return [fitted(part, shown) for part in layout]
+    if not isinstance(layout, dict):
+        return layout
+    part = {name: fitted(value, shown) for name, value in layout.items()}
+    (x, y, z), (cell, count) = shown.centre, shown.grid
+    match part:
+        case {"layerId": "foxglove.Grid"}:
+            part |= {"label": f"Grid of {cell:g} m", "size": cell * count, "divisions": count}
+            return part | {"frameId": shown.frame, "position": [x, y, 0.0]}
+        case {"Plane Cell Count": _}:
+            part |= {"Name": f"Grid of {cell:g} m", "Cell Size": cell, "Plane Cell Count": count}
+            part["Offset"] |= {"X": x, "Y": y}
+        case {"Fixed Frame": _}:
+            part["Fixed Frame"] = shown.frame
+        case {"QMainWindow State": _}:
+            part["Width"] = PANELS + shown.width
+        case {"Size (m)": _, "Topic": {"Value": topic}}:
+            part["Size (m)"] = round(CELLS * shown.cell_of(topic), 4)
+        case {"Scale": _}:
+            part |= {"X": x, "Y": y, "Scale": round(shown.pixels, 4)}
+        case {"Focal Point": _}:
+            part["Distance"] = round(shown.distance(part["Pitch"], part["Yaw"]), 2)
+            part["Focal Point"] = {"X": x, "Y": y, "Z": z}
+        case {"Current": current, "Saved": saved} if shown.high > 0.9 * CAMERA_Z:
+            orbit = next(view for view in saved if "Distance" in view)
+            part["Current"] = orbit | {"Name": current["Name"]}
+        case {"cameraState": camera, "topics": topics}:
+            height = float(max(shown.extent.size)) / SHARE
+            camera |= {"distance": round(height, 3), "targetOffset": [x, y, z]}
+            part["followTf"] = shown.frame
+            for name, topic in topics.items():
+                if "pointSize" in topic:  # in pixels: a surface until one comes closer
+                    size = CELLS * shown.cell_of(name) * PANEL_HEIGHT / height
+                    topic["pointSize"] = max(1, round(size))
+    for name in GROWING & part.keys():
+        sizes = np.round(np.multiply(part[name], shown.larger), 4)
+        part[name] = sizes.tolist()
+    return part
 
 
 def survey(node: Node, workspace: Extent | None) -> Shown | None:

@@ -18,7 +18,7 @@ from unique_identifier_msgs.msg import UUID
 
 from poam_ros.core.errors import InputError, LogThrottle
 from poam_ros.ros import messages
-from poam_ros.ros.goals import RETRY_S, ActionGoals, open_goals
+from poam_ros.ros.planner import RETRY_S, ActionGoals, open_goals
 
 EXECUTING, SUCCEEDED, CANCELED, ABORTED = 2, 4, 5, 6
 

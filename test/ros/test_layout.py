@@ -13,15 +13,7 @@ import yaml
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.ros.rviz import (
-    CELLS,
-    DEFAULT,
-    HEIGHT,
-    PANELS,
-    Shown,
-    fit_foxglove,
-    fit_rviz,
-)
+from poam_ros.ros.rviz import CELLS, DEFAULT, HEIGHT, PANELS, Shown, fitted
 
 CONFIG = Path(__file__).parents[2] / "config"
 SURVEYS = {
@@ -47,14 +39,14 @@ def displays(layout, kind):
 
 
 def test_the_layouts_as_they_are_fit_what_they_say():
-    assert fit_rviz(rviz(), DEFAULT) == rviz()
-    assert fit_foxglove(foxglove(), DEFAULT) == foxglove()
+    assert fitted(rviz(), DEFAULT) == rviz()
+    assert fitted(foxglove(), DEFAULT) == foxglove()
     assert rviz()["Window Geometry"]["QMainWindow State"]  # without it, panels take the window
 
 
 @pytest.mark.parametrize("shown", SURVEYS.values(), ids=SURVEYS)
 def test_the_first_view_has_the_whole_map_and_little_else(shown):
-    layout = fit_rviz(rviz(), shown)
+    layout = fitted(rviz(), shown)
     view = layout["Visualization Manager"]["Views"]["Current"]
     assert view["Class"].endswith("/TopDownOrtho")
     width, height = shown.extent.size * view["Scale"]
@@ -69,7 +61,7 @@ def test_the_first_view_has_the_whole_map_and_little_else(shown):
 
 @pytest.mark.parametrize("shown", SURVEYS.values(), ids=SURVEYS)
 def test_the_perspective_has_the_whole_map(shown):
-    *_, view = fit_rviz(rviz(), shown)["Visualization Manager"]["Views"]["Saved"]
+    *_, view = fitted(rviz(), shown)["Visualization Manager"]["Views"]["Saved"]
     focus = [view["Focal Point"][axis] for axis in "XYZ"]
     width, height = shown.extent.size
     corners = [
@@ -92,7 +84,7 @@ def test_the_perspective_has_the_whole_map(shown):
 
 @pytest.mark.parametrize("shown", SURVEYS.values(), ids=SURVEYS)
 def test_sizes_fit_cells_and_extent(shown):
-    layout, larger = fit_rviz(rviz(), shown), DEFAULT.pixels / shown.pixels
+    layout, larger = fitted(rviz(), shown), DEFAULT.pixels / shown.pixels
     for display in displays(layout, "PointCloud2"):
         truth = display["Topic"]["Value"] == "terrain"
         wanted = CELLS * (shown.terrain_cell if truth else shown.cell)
@@ -112,20 +104,20 @@ def test_sizes_fit_cells_and_extent(shown):
 def test_what_lies_above_the_camera_is_shown_in_perspective():
     """RViz's camera from above is at z = 500 m."""
     mountain = Shown(Extent(0, 60, 0, 60), 1.0, 1850.0, 1890.0)
-    view = fit_rviz(rviz(), mountain)["Visualization Manager"]["Views"]["Current"]
+    view = fitted(rviz(), mountain)["Visualization Manager"]["Views"]["Current"]
     assert view["Class"].endswith("/Orbit") and view["Focal Point"]["Z"] == 1870.0
 
 
 def test_foxglove_s_points_are_as_large_as_cells():
-    fitted = fit_foxglove(foxglove(), SURVEYS["large lake"])
-    scene = fitted["configById"]["3D!map"]
+    layout = fitted(foxglove(), SURVEYS["large lake"])
+    scene = layout["configById"]["3D!map"]
     camera, before = scene["cameraState"], foxglove()["configById"]["3D!map"]
     assert camera["distance"] >= 500 and camera["targetOffset"] == [150.0, 200.0, -21.0]
     ratio = (
         scene["topics"]["/map/points"]["pointSize"] / before["topics"]["/map/points"]["pointSize"]
     )
     assert ratio == pytest.approx(5 * 60 / 500, abs=0.05)
-    axes = fitted["configById"]["3D!map"]["scene"]["transforms"]["axisScale"]
+    axes = layout["configById"]["3D!map"]["scene"]["transforms"]["axisScale"]
     assert axes == pytest.approx(4 * SURVEYS["large lake"].larger, abs=1e-3)
 
 
@@ -181,7 +173,7 @@ def test_rviz_is_opened_on_the_running_map(opened, ros, tmp_path):
     assert arguments[1] == str(tmp_path / "run" / "view.rviz")
     low, high = np.float32(drawn.mean.min()), np.float32(drawn.mean.max())
     shown = Shown(Extent(100, 300, -50, 50), 2.0, float(low), float(high), frame=FRAME)
-    assert layout == fit_rviz(rviz(), shown)
+    assert layout == fitted(rviz(), shown)
 
 
 @pytest.mark.ros
@@ -192,7 +184,7 @@ def test_layouts_are_of_a_workspace_before_there_is_a_map_and_written_without_rv
     words = ["--no-rviz", "--workspace", "0", "60", "0", "60", "--folder", str(tmp_path)]
     _, arguments, done = opened(*words, path="/nowhere")
     assert done.returncode == 0 and not arguments, done.stderr
-    expected = fit_rviz(rviz(), Shown(Extent(0, 60, 0, 60)))
+    expected = fitted(rviz(), Shown(Extent(0, 60, 0, 60)))
     assert yaml.safe_load((tmp_path / "view.rviz").read_text()) == expected
     assert (tmp_path / "foxglove.json").is_file()
 

@@ -33,7 +33,6 @@ from ..nodes import MODULES, needs_ros
 
 if TYPE_CHECKING:
     from ...outputs.recorder import Progress
-    from ...ros.monitor import MonitorNode
 
 
 def add_arguments(parser: Parser) -> None:
@@ -112,6 +111,7 @@ FINISHED, FAILED, WRONG_ARGUMENTS = 0, 1, 2
 #: More accurate than the defaults, which are the paper's.
 BETTER = {"method": "nngp", "planner": "path-entropy"}
 CHILDREN = ("mapper", "planner", "simulator")
+WATCH_PERIOD_S = 0.1  # between two looks at the processes
 
 
 def run(args: argparse.Namespace) -> int:
@@ -126,27 +126,53 @@ def run(args: argparse.Namespace) -> int:
     if importlib.util.find_spec("rclpy") is None:
         raise InputError(needs_ros("poam sim"))
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    from ...ros.monitor import MonitorNode
+    from ...ros.node import run_node
     from ..progress import ProgressDisplay
 
     options = resolve(args)
     folder = options["output"]
-    before = _file_times(folder)
-    with _interrupts() as interrupted, ProgressDisplay() as display:
-        processes = ProcessGroup(folder / "log")
-        try:
+    before, processes = _file_times(folder), ProcessGroup(folder / "log")
+    status, opened = INTERRUPTED, list[MonitorNode]()
+
+    class Monitor(MonitorNode):
+        """Starts the other nodes, shows the progress, and ends when one of them does."""
+
+        def open(self) -> None:
+            super().open()
+            opened.append(self)
+            # The mapper writes its results when it ends, and the monitor draws after it.
+            self.on_exit.callback(processes.stop)
             for node in CHILDREN:
                 command = [sys.executable, "-m", MODULES[node]]
                 processes.start(node, [*command, *ros_arguments(node, options)])
             if options["rviz"]:
                 processes.start("rviz2", rviz_command(options), vital=False)
-            with _monitor(options) as (monitor, executor):
-                status = _follow(monitor, executor, processes, display, interrupted)
-                # The mapper writes its results when it ends, and the monitor draws after it.
-                processes.stop()
-            if status == FINISHED and not monitor.recorder.succeeded:
-                status = FAILED
-        finally:
-            processes.stop()
+            self.create_timer(WATCH_PERIOD_S, self.watch)
+
+        def watch(self) -> None:
+            nonlocal status
+            display.show(self.progress)
+            for line in processes.warnings():
+                display.print_line(line)
+            if self.recorder.over:
+                status = FINISHED
+            elif (ended := processes.ended()) is not None:
+                name, code, last_line = ended
+                last = " ".join(last_line.split())
+                sys.stderr.write(f"poam sim: {name} ended with exit status {code}: {last}\n")
+                status = WRONG_ARGUMENTS if code == WRONG_ARGUMENTS else FAILED
+            self.finished = status != INTERRUPTED
+
+    with ProgressDisplay() as display:
+        # The display shows progress; lines of the log would break it.
+        arguments = [*ros_arguments("monitor", options), "--log-level", "warn"]
+        if code := run_node(Monitor, arguments):
+            return code
+        (monitor,) = opened
+        if status in (FINISHED, INTERRUPTED):
+            incomplete = FAILED if status == FINISHED else INTERRUPTED
+            status = FINISHED if monitor.recorder.succeeded else incomplete
         display.stop()
         if status == FINISHED:
             for line in _summary(monitor.progress, options):
@@ -184,68 +210,6 @@ def _summary(progress: Progress, options: dict[str, Any]) -> Iterator[str]:
     better = [f"--{name} {row}" for name, row in BETTER.items() if options[name] is None]
     if better and not options["params_file"]:
         yield f"for a more accurate map: {' '.join(better)} (docs/results.md)"
-
-
-def _follow(
-    monitor: MonitorNode, executor: Any, processes: ProcessGroup, display: Any,
-    interrupted: list[int],
-) -> int:  # fmt: skip
-    """Spin the monitor until the mission is done, interrupted, or a process ends early."""
-    while not monitor.finished:
-        executor.spin_once(timeout_sec=0.1)
-        display.show(monitor.progress)
-        for line in processes.warnings():
-            display.print_line(line)
-        if interrupted:
-            return FINISHED if monitor.recorder.succeeded else INTERRUPTED
-        ended = processes.ended()
-        if ended is not None:
-            name, status, last_line = ended
-            last = " ".join(last_line.split())
-            sys.stderr.write(f"poam sim: {name} ended with exit status {status}: {last}\n")
-            return WRONG_ARGUMENTS if status == WRONG_ARGUMENTS else FAILED
-    return FINISHED if monitor.recorder.succeeded else FAILED
-
-
-@contextlib.contextmanager
-def _monitor(options: dict[str, Any]) -> Iterator[tuple[MonitorNode, Any]]:
-    """The monitor node in this process, with an executor."""
-    import rclpy
-    from rclpy.executors import SingleThreadedExecutor
-    from rclpy.signals import SignalHandlerOptions
-
-    from ...ros.monitor import MonitorNode
-
-    try:
-        # The display shows progress; lines of the log would break it.
-        args = [*ros_arguments("monitor", options), "--log-level", "warn"]
-        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-    except RuntimeError as error:  # rclpy's C library, for a broken parameter file
-        raise InputError(" ".join(str(error).split())) from None
-    try:
-        node, executor = MonitorNode(), SingleThreadedExecutor()
-        node.open()
-        executor.add_node(node)
-        yield node, executor
-        executor.remove_node(node)
-        node.destroy_node()
-    finally:
-        rclpy.try_shutdown()
-
-
-@contextlib.contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """A list to which Ctrl-C, SIGTERM and a closed terminal append, instead of raising."""
-    received: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: received.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class ProcessGroup:
