@@ -89,22 +89,35 @@ class Parser(argparse.ArgumentParser):
         return parsed, rest
 
     def _of_files(self, words: Sequence[str]) -> dict[str, Any]:
-        """The settings in the parameter files, by name. Parameters of nodes that the command does
-        not have are left out.
+        """The settings in the parameter files, by name.
+
+        These are those of all nodes, of mapper, planner and simulator, and the command's own
+        (``/**/drive:``). A later file overrides an earlier one, a node's section that of all nodes.
+        Parameters of nodes that the command does not have are left out.
 
         Raises:
-            InputError: a file cannot be read, a name is unknown, or a value is wrong.
+            InputError: a file cannot be read, a name is unknown, or a value is wrong; or two nodes
+                have different values.
         """
         from ..ros.parameters import known_names
-        from .graph import values_in_files
+        from .graph import ROBOT_NODES, sections
 
         first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         first.add_argument("--params-file", nargs="?")
         names = first.parse_known_args(words)[0].params_file
+        read: dict[str, tuple[str, Any]] = {}
+        nodes: dict[tuple[Path, str], Any] = {}  # values of single nodes
+        readers = *ROBOT_NODES, "simulator", self.prog.rpartition(" ")[2]
+        for path, key, found in sections(names or "", readers, "--params-file"):
+            for name, value in found.items():
+                if nodes.get((path, name), value) != value:
+                    raise InputError(f"{path}: expected one value of {name} for all nodes")
+                if not key.endswith("**"):
+                    nodes[path, name] = value
+                read[name] = f"{path}: {key}", value
         in_files: dict[str, Any] = {}
         own, others = self.settings, {"use_sim_time", *known_names()}
-        values = values_in_files(names or "", self.prog.rpartition(" ")[2])
-        for where, name, value in sorted(values, key=lambda each: each[1] not in own):
+        for name, (where, value) in sorted(read.items(), key=lambda each: each[0] not in own):
             if name not in own:
                 own |= {row.name: row for row in _external(own.values(), in_files)}
             if name in own:
@@ -192,12 +205,11 @@ class _OfSetting(argparse.Action):
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
-        value: Value = option == self.option_strings[0]
-        if self.nargs != 0:
-            try:
-                value = reader(self.row)(" ".join(values) if isinstance(values, list) else values)
-            except argparse.ArgumentTypeError as error:
-                raise argparse.ArgumentError(self, str(error)) from None
+        given = " ".join(values) if isinstance(values, list) else values
+        try:
+            value = option == self.option_strings[0] if self.nargs == 0 else reader(self.row)(given)
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentError(self, str(error)) from None
         setattr(namespace, self.dest, value)
 
 

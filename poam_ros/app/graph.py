@@ -181,31 +181,6 @@ def in_files(params_file: str, node: str) -> dict[str, Any]:
     return found
 
 
-def values_in_files(names: str, command: str) -> list[tuple[str, str, Any]]:
-    """The parameters in ROS parameter files that a command reads, as (place, name, value).
-
-    These are the parameters of all nodes, of mapper, planner and simulator, and the command's own
-    (``/**/drive:``). A later file overrides an earlier one, a node's section that of all nodes.
-
-    Args:
-        names: of the files, as ``parameter_files`` takes them.
-        command: its name.
-
-    Raises:
-        InputError: a file cannot be read, or two nodes have different values.
-    """
-    found: dict[str, tuple[str, str, Any]] = {}
-    nodes: dict[tuple[Path, str], Any] = {}  # values of single nodes
-    for path, key, values in sections(names, (*ROBOT_NODES, "simulator", command), "--params-file"):
-        for name, value in values.items():
-            if nodes.get((path, name), value) != value:
-                raise InputError(f"{path}: expected one value of {name} for all nodes")
-            if not key.endswith("**"):
-                nodes[path, name] = value
-            found[name] = f"{path}: {key}", name, value
-    return list(found.values())
-
-
 def rviz_command(folder: str = "", workspace: Sequence[float] = (), rviz: bool = True) -> list[str]:
     """The command that opens RViz with layouts that fit the survey, without its ROS arguments.
 

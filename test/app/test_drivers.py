@@ -21,12 +21,12 @@ def odometry(name, frame="map", z=0.0, child="base_link"):
     message = Odometry(child_frame_id=child)
     message.header.frame_id, message.pose.pose.position.z = frame, z
     message.pose.pose.orientation.w = 1.0
-    return Topic(name, ODOMETRY, 1, 0, 40, 4.0, 0.0, message)
+    return Topic(name, ODOMETRY, 1, 0, 40, 10.0, 0.0, message)
 
 
 def pings(name, kind=RANGE, high=50.0):
     newest = Range(max_range=high) if kind == RANGE else None
-    return Topic(name, kind, 1, 0, 20, 4.0, 0.0, newest)
+    return Topic(name, kind, 1, 0, 20, 5.0, 0.0, newest)
 
 
 def goal(name):

@@ -26,6 +26,7 @@ from ...core.clock import SECOND
 from ...core.errors import InputError, quantity
 from ...frontend.front_end import MAX_ABOVE, OTHER_CLOCK_NS
 from ...models.native.loader import missing_parts
+from ..nodes import MODULES
 
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray
@@ -39,8 +40,7 @@ MIDDLEWARE_SETTINGS = (
     "RMW_IMPLEMENTATION", "ROS_DOMAIN_ID", "ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_LOCALHOST_ONLY",
 )  # fmt: skip
 
-NODES = ("mapper", "planner", "simulator", "monitor")
-OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
+OK, WARN, ERROR = range(3)  # levels of diagnostic_msgs/DiagnosticStatus
 LOST_SHARE = 0.01  # of all messages; more is a problem
 #: A larger difference of a node's time from this machine's is no delay of messages, in s.
 MAX_CLOCK_DIFFERENCE_S = 5.0
@@ -116,26 +116,19 @@ def problem(text: str, advice: str) -> Finding:
 
 def machine_findings(mission_dir: Path | None) -> Iterator[Finding]:
     """The checks that need no ROS 2."""
-    versions = {}
+    text = f"Python {platform.python_version()}"
     for name in NEEDED:
         try:
-            versions[name] = metadata.version(name)
+            text += f", {name} {metadata.version(name)}"
         except metadata.PackageNotFoundError:
             yield problem(f"{name} is not installed", f"pip install {name}")
-    text = ", ".join(f"{name} {version}" for name, version in versions.items())
-    yield Finding(f"Python {platform.python_version()}, {text}")
-    missing, off = missing_parts(), os.environ.get("POAM_NATIVE") == "0"
-    if missing:
+    yield Finding(text)
+    off = os.environ.get("POAM_NATIVE") == "0"
+    if missing := missing_parts():
         advice = "unset it" if off else "updates take longer until then"
         yield problem(f"POAM_NATIVE=0: {missing}" if off else missing, advice)
     else:
         yield Finding("the compiled parts are loaded")
-    yield from _processor()
-    if mission_dir is not None:
-        yield _disk(mission_dir)
-
-
-def _processor() -> Iterator[Finding]:
     own = hasattr(os, "sched_getaffinity")
     cores = (len(os.sched_getaffinity(0)) if own else os.cpu_count()) or 1
     slow = "expect updates to take twice as long" if cores < 2 else ""
@@ -144,10 +137,11 @@ def _processor() -> Iterator[Finding]:
     if threads.isdigit() and int(threads) > cores:
         advice = "unset it; the mapper's parameter `threads` sets its own"
         yield problem(f"OMP_NUM_THREADS={threads}: more threads than cores", advice)
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if load > 1.5 * cores:
+    if (load := os.getloadavg()[0]) > 1.5 * cores:
         advice = "stop other programs; a lack of cores may explain what is too slow below"
         yield problem(f"load average {load:.1f} on {cores} cores", advice)
+    if mission_dir is not None:
+        yield _disk(mission_dir)
 
 
 def _disk(folder: Path) -> Finding:
@@ -210,13 +204,12 @@ def statuses(message: DiagnosticArray) -> dict[str, NodeStatus]:
     stamp_s = message.header.stamp.sec + message.header.stamp.nanosec / 1e9
     age_s = time.time() - stamp_s if stamp_s else None
     return {
-        status.name: NodeStatus(
-            status.level[0] if isinstance(status.level, bytes) else int(status.level),
-            status.message, {item.key: item.value for item in status.values}, age_s,
+        each.name: NodeStatus(
+            ord(each.level), each.message, {item.key: item.value for item in each.values}, age_s
         )
-        for status in message.status
-        if _node(status.name) in NODES
-    }  # fmt: skip
+        for each in message.status
+        if _node(each.name) in MODULES
+    }
 
 
 def _node(name: str) -> str:
@@ -229,6 +222,7 @@ class Topic:
 
     Attributes:
         kind: type of its messages.
+        rate: messages a second.
         offset_s: stamps minus the time of arrival, of the newest message; NaN: without stamps.
     """
 
@@ -237,7 +231,7 @@ class Topic:
     publishers: int = 0
     subscribers: int = 0
     count: int = 0
-    seconds: float = 1.0
+    rate: float = 0.0
     offset_s: float = math.nan
     newest: Any = None
 
@@ -259,11 +253,6 @@ class Topic:
         fields = {} if self.type is None else self.type.get_fields_and_field_types()
         numbers = (name for name in FIELDS if fields.get(name, "").startswith(NUMERIC))
         return KNOWN.get(self.kind) or (next(numbers, ""), "")
-
-    @property
-    def rate(self) -> float:
-        """Messages a second."""
-        return self.count / self.seconds
 
     @property
     def frame(self) -> str:
@@ -341,7 +330,7 @@ def listen(seconds: float) -> tuple[dict[str, NodeStatus], list[Topic]]:
             while time.monotonic() < until:
                 executor.spin_once(timeout_sec=0.1)
         for topic in topics.values():
-            topic.seconds = max(passed, 1e-3)
+            topic.rate = topic.count / max(passed, 1e-3)
             publishers = node.get_publishers_info_by_topic(topic.name)
             others = node.get_subscriptions_info_by_topic(topic.name)
             topic.publishers = sum(p.topic_type == topic.kind for p in publishers)

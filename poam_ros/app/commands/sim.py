@@ -28,7 +28,7 @@ from ...models.registry import MODELS
 from ...planning.planners import PLANNERS
 from ...ros.parameters import INNER, NODES, TERRAIN
 from .. import graph
-from ..command import INTERRUPTED, Parser, add_settings
+from ..command import INTERRUPTED, Parser, add_setting, add_settings
 from ..nodes import MODULES, needs_ros
 
 if TYPE_CHECKING:
@@ -37,15 +37,12 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     """The options of ``poam sim``: those of sim.launch.py."""
-    whole, add = ("output", "keep"), parser.add_argument
-    add_settings(parser, (graph.SIM_ROWS[name] for name in graph.FORWARDED if name not in whole))
+    add_settings(parser, (graph.SIM_ROWS[name] for name in graph.FORWARDED if name != "output"))
+    text = "Folder of the run (default: runs/sim-...)."
+    add_setting(parser, graph.SIM_ROWS["output"], text=text)
+    add_settings(parser, graph.OWN)
     tables = (*NODES.values(), *INNER.values())
     parser.takes((row for table in tables for row in table), files=False)
-    add("--output", type=Path, metavar="PATH", help="Folder of the run (default: runs/sim-...).")
-    add("--params-file", default="", metavar="PATH[,PATH...]", help=graph.PARAMS_FILE.help)
-    add("--namespace", default="", help=f"{graph.NAMESPACE.help} (default: none)")
-    add("--rviz", action=argparse.BooleanOptionalAction, help=graph.RVIZ.help)
-    add("--keep", action=argparse.BooleanOptionalAction, help=graph.ROWS["keep"].help)
 
 
 def resolve(args: argparse.Namespace) -> dict[str, Any]:
@@ -53,20 +50,21 @@ def resolve(args: argparse.Namespace) -> dict[str, Any]:
     from ...outputs.folder import make_folder
     from ...simulation.terrain import load_terrain
 
-    options: dict[str, Any] = {**dict.fromkeys(graph.FORWARDED), **vars(args)}
+    own = {row.name: row.default for row in graph.OWN}
+    options: dict[str, Any] = {**dict.fromkeys(graph.FORWARDED), **own, **vars(args)}
     options["params_file"] = graph.parameter_files(options["params_file"], "--params-file")
     if options["rviz"] and shutil.which("rviz2") is None:
         raise InputError("--rviz: expected rviz2 on the path; it comes with ROS 2, not with pip")
     terrain = options["terrain"] or str(TERRAIN.default)
     if options["terrain"] is not None or not options["params_file"]:
         load_terrain(terrain)
-    if options["output"] is None:
+    if not options["output"]:
         options["output"] = Path("runs") / f"sim-{Path(terrain).stem}-{options['seed'] or 0}"
     options["namespace"] = name = options["namespace"].strip("/")
     if not re.fullmatch(r"|[A-Za-z_]\w*(/[A-Za-z_]\w*)*", name, re.ASCII):
         expected = "letters, digits and underscores, separated by slashes"
         raise InputError(f"--namespace: expected {expected}, got {name!r}")
-    options["output"] = options["output"].expanduser()
+    options["output"] = Path(options["output"]).expanduser()
     make_folder(options["output"])
     make_folder(options["output"] / "log")
     return options
