@@ -15,7 +15,7 @@ from heard import Listener, status_values
 from kept import Crossed
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Range
-from std_msgs.msg import Float64MultiArray, String, UInt64
+from std_msgs.msg import String, UInt64
 
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.front_end import RawPing
@@ -44,7 +44,7 @@ class Feeder(Listener):
         self._odom = self.create_publisher(Odometry, "odom", SENSOR_PUBLISH)
         self._range = self.create_publisher(Range, "sonar/range", SENSOR_PUBLISH)
         self._state = self.create_publisher(String, "mission/state", LATCHED) if planner else None
-        self.listen(Float64MultiArray, "map/report", KEPT, read_report)
+        self.listen(String, "map/report", KEPT, read_report)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._keep_status, 10)
         self.status, self.sent, self.lost = {}, 0, 0
         self._rng, self._when = np.random.default_rng(0), time.monotonic()

@@ -65,7 +65,7 @@ class Parser(argparse.ArgumentParser):
     @property
     def settings(self) -> dict[str, Setting]:
         """All settings that the command takes, by name."""
-        options = (action.row for action in self._actions if isinstance(action, _OfSetting))
+        options = (vars(action)["row"] for action in self._actions if hasattr(action, "row"))
         return self._settings | {row.name: row for row in options}
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -78,6 +78,13 @@ class Parser(argparse.ArgumentParser):
         for word in rest:
             if word.startswith("--"):
                 self._refuse(word.partition("=")[0])
+        for row in self.settings.values():
+            if isinstance(given := vars(parsed).get(row.name), list):
+                try:
+                    setattr(parsed, row.name, row.convert(given))
+                except InputError as error:
+                    reason = str(error).removeprefix(f"{row.name}: ")
+                    self.error(f"argument {spelling(row.name)}: {reason}")
         if self._settings:
             try:
                 self._set(parsed)
@@ -189,30 +196,6 @@ def _spelt(word: str) -> str:
     return name.replace("_", "-") + equals + value if word.startswith("--") else word
 
 
-class _OfSetting(argparse.Action):
-    """An option that is read and checked as its setting is; absent if it is not given."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, *, row: Setting, **form: Any):
-        self.row = row
-        if isinstance(row.default, bool):
-            form["nargs"] = 0
-            option_strings = [*option_strings, f"--no-{option_strings[0][2:]}"]
-        elif isinstance(row.default, tuple):
-            form["nargs"] = len(row.default)
-            form["metavar"] = PARTS.get(row.name, ("X",) * len(row.default))
-        super().__init__(option_strings, dest, default=argparse.SUPPRESS, **form)
-
-    def __call__(
-        self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
-    ) -> None:
-        given = " ".join(values) if isinstance(values, list) else values
-        try:
-            value = option == self.option_strings[0] if self.nargs == 0 else reader(self.row)(given)
-        except argparse.ArgumentTypeError as error:
-            raise argparse.ArgumentError(self, str(error)) from None
-        setattr(namespace, self.dest, value)
-
-
 def log_name(path: Path) -> str:
     """The name of a log for a folder of results; a folder's dots are part of its name."""
     whole = path.resolve()
@@ -239,10 +222,18 @@ def add_setting(
         metavar: of the value in the help.
     """
     kind = "NAME" if row.choices else {int: "N", float: "X"}.get(type(row.default), "TEXT")
-    parser.add_argument(
-        option or spelling(row.name), action=_OfSetting, row=row, dest=row.name,
-        metavar=metavar or kind, help=(text or _help(row)).replace("%", "%%"),
+    form: dict[str, Any] = {"metavar": metavar or kind, "type": reader(row)}
+    if isinstance(row.default, bool):
+        form = {"action": argparse.BooleanOptionalAction}
+    elif isinstance(row.default, tuple):  # the parser checks them together
+        parts = PARTS.get(row.name, ("X",) * len(row.default))
+        form = {"metavar": parts, "type": float, "nargs": len(parts)}
+    help_text = (text or _help(row)).replace("%", "%%")
+    action = parser.add_argument(
+        option or spelling(row.name), dest=row.name, default=argparse.SUPPRESS, help=help_text,
+        **form,
     )  # fmt: skip
+    vars(action)["row"] = row
 
 
 def _help(row: Setting) -> str:

@@ -16,7 +16,7 @@ from rclpy.clock import JumpThreshold
 from rclpy.duration import Duration
 from rclpy.node import Node
 from sensor_msgs.msg import PointCloud2
-from std_msgs.msg import Float64MultiArray, String, UInt64
+from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
@@ -77,7 +77,7 @@ class MapperNode(BaseNode):
         self.topics = MapTopics(self, values.frame_id, self.session.grid)
         self._shifts = self.create_publisher(String, "map/shift", LATCHED)
         self.say(FAULT, self._lately.fault)  # before the first look: no mission begins unseen
-        self._reports = self.create_publisher(Float64MultiArray, "map/report", KEPT)
+        self._reports = self.create_publisher(String, "map/report", KEPT)
         self._listen()
         # After the sensors: a simulator waits for it.
         self._samples = self.create_publisher(UInt64, "map/samples", LATCHED)

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import array
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,7 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Point, PoseStamped, Quaternion
 from nav_msgs.msg import OccupancyGrid, Odometry, Path
 from sensor_msgs.msg import PointCloud2, PointField
-from std_msgs.msg import (
-    ColorRGBA,
-    Float64MultiArray,
-    Header,
-    MultiArrayDimension,
-    MultiArrayLayout,
-)
+from std_msgs.msg import ColorRGBA, Header, String
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ..core.clock import SECOND
@@ -38,7 +33,6 @@ from ..outputs.chart import LEVEL, RELIEF, mixed, scaled_hillshade
 from ..outputs.recorder import MapReport
 from ..planning.areas import NavigableArea
 
-REPORT_LABELS = ("stamp_sec", "stamp_nanosec", *(f.name for f in fields(MapReport)[1:]))
 MAP_FIELDS = ("x", "y", "z", "variance", "lengthscale")
 REFUSED_FIELDS = ("x", "y", "z", "reason", "age")
 #: Colours from low to high: of a map that is all under water, and of others.
@@ -109,38 +103,30 @@ def write_path(points: np.ndarray, stamp_ns: int, frame_id: str, z: float = 0.0)
     return Path(header=header(stamp_ns, frame_id), poses=poses)
 
 
-def write_report(report: MapReport) -> Float64MultiArray:
-    """A report as `map/report`, with a labelled dimension for each value.
-
-    The stamp takes two values, as one float64 would round it by some 100 ns.
-    """
-    values = dict(zip(REPORT_LABELS, (0, 0, *astuple(report)[1:]), strict=True))
-    values["stamp_sec"], values["stamp_nanosec"] = divmod(report.stamp_ns, SECOND)
-    labels = [MultiArrayDimension(label=name, size=1, stride=1) for name in values]
-    data = [float(value) for value in values.values()]
-    return Float64MultiArray(layout=MultiArrayLayout(dim=labels), data=data)
+def write_report(report: MapReport) -> String:
+    """A report as `map/report`: its values by name as JSON; null: unknown."""
+    values = asdict(report).items()
+    known = {name: None if value != value else value for name, value in values}
+    return String(data=json.dumps(known, default=np.generic.item))
 
 
-def read_report(message: Float64MultiArray) -> MapReport:
-    """`map/report` as a report; values with other labels are ignored.
+def read_report(message: String) -> MapReport:
+    """`map/report` as a report; other names are ignored.
 
     Raises:
-        InputError: a value is missing, or no number.
+        InputError: it is no JSON, or a value is missing, or no number.
     """
-    labels = [dimension.label for dimension in message.layout.dim]
-    if len(labels) != len(message.data) or not set(REPORT_LABELS) <= set(labels):
+    names = [field.name for field in fields(MapReport)]
+    try:
+        values = json.loads(message.data)
+        stamp_ns, samples, *others, finished = (values[name] for name in names)
+        numbers = [math.nan if each is None else float(each) for each in others]
+        return MapReport(int(stamp_ns), int(samples), *numbers, finished=bool(finished))
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise InputError(
-            f"map/report: expected {', '.join(REPORT_LABELS)}, one value each; got "
-            f"{len(message.data)} values, labelled {shown(', '.join(labels), 200) or 'nothing'}"
-        )
-    values = dict(zip(labels, message.data, strict=True))
-    seconds, nanoseconds, samples, mean, variance, update_s, predict_s, finished = (
-        values[name] for name in REPORT_LABELS
-    )
-    if not all(map(math.isfinite, (seconds, nanoseconds, samples))):
-        raise InputError(f"map/report: expected numbers, got {list(message.data)}")
-    stamp_ns = int(seconds) * SECOND + int(nanoseconds)
-    return MapReport(stamp_ns, int(samples), mean, variance, update_s, predict_s, bool(finished))
+            f"map/report: expected JSON with numbers by name ({', '.join(names)}), got "
+            f"'{shown(message.data, 200)}'"
+        ) from None
 
 
 def write_cloud(
@@ -220,23 +206,8 @@ def read_cloud(message: PointCloud2) -> tuple[Grid, dict[str, np.ndarray]]:
     """The grid and the layers (without x, y) of an organised FLOAT32 cloud, as float64.
 
     Raises:
-        InputError: the cloud is empty or not a regular grid, or a field is missing.
-    """
-    layers = _layers(message)
-    x, y = layers.pop("x"), layers.pop("y")
-    regular = (x == x[:1]).all() and (y == y[:, :1]).all()
-    if not (regular and np.isfinite(x).all() and np.isfinite(y).all()) or (
-        (np.diff(x[0]) <= 0).any() or (np.diff(y[:, 0]) <= 0).any()
-    ):
-        raise InputError("cloud: expected a regular grid, row-major from the lower left")
-    return Grid(x[0], y[:, 0]), layers
-
-
-def _layers(message: PointCloud2) -> dict[str, np.ndarray]:
-    """Every FLOAT32 field of a cloud with x, y and z, by name [rows, columns], as float64.
-
-    Raises:
-        InputError: the cloud is empty, lacks one of them, has too many, or too few bytes.
+        InputError: the cloud is empty or not a regular grid; it lacks x, y or z, has too many
+            fields, or too few bytes.
     """
     rows, columns, kind = message.height, message.width, ">f4" if message.is_bigendian else "<f4"
     offsets = {f.name: f.offset for f in message.fields if f.datatype == PointField.FLOAT32}
@@ -259,7 +230,14 @@ def _layers(message: PointCloud2) -> dict[str, np.ndarray]:
         raise InputError(
             f"cloud: expected fields within {step} bytes of a point ({error})"
         ) from None
-    return {name: points[name].astype(float) for name in offsets}
+    layers = {name: points[name].astype(float) for name in offsets}
+    x, y = layers.pop("x"), layers.pop("y")
+    regular = (x == x[:1]).all() and (y == y[:, :1]).all()
+    if not (regular and np.isfinite(x).all() and np.isfinite(y).all()) or (
+        (np.diff(x[0]) <= 0).any() or (np.diff(y[:, 0]) <= 0).any()
+    ):
+        raise InputError("cloud: expected a regular grid, row-major from the lower left")
+    return Grid(x[0], y[:, 0]), layers
 
 
 def write_map_cloud(drawn: ElevationMap, frame_id: str, water_level: float = 0.0) -> PointCloud2:

@@ -15,13 +15,12 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from nav_msgs.msg import Path as Plan
 from rclpy.parameter import parameter_value_to_python
 from rclpy.parameter_client import AsyncParameterClient
-from rclpy.task import Future
 from sensor_msgs.msg import PointCloud2
-from std_msgs.msg import Float64MultiArray, String, UInt64
+from std_msgs.msg import String, UInt64
 
 from ..core.errors import InputError
 from ..core.geometry import Extent
-from ..outputs.recorder import Progress, RunRecorder
+from ..outputs.recorder import RunRecorder
 from . import messages
 from .node import KEPT, LATCHED, BaseNode, run_node
 from .parameters import MONITOR, NODES
@@ -60,28 +59,26 @@ class MonitorNode(BaseNode):
             nodes=OBSERVED,
         )
         self.on_exit.callback(self.recorder.close)
-        self._remote = {node: AsyncParameterClient(self, node) for node in OBSERVED}
-        self._request_times: dict[str, float] = {}
+        self._asked: dict[str, float] = {}  # when each node was last asked for its parameters
+        self.progress = self.recorder.progress
+        recorder, progress, stamp = self.recorder, self.progress, messages.stamp_to_ns
         for kind, topic, callback, how in (
             (PointCloud2, "terrain", self._on_terrain, LATCHED),
             (PointCloud2, "map/points", self._on_map, KEPT),
-            (Float64MultiArray, "map/report", self._on_report, KEPT),
-            (UInt64, "map/samples", self._on_samples, LATCHED),
-            (String, "mission/state", self._on_state, LATCHED),
-            (Plan, "plan", self._on_plan, KEPT),
+            (String, "map/report", self._on_report, KEPT),
+            (UInt64, "map/samples", lambda said: setattr(progress, "samples", said.data), LATCHED),
+            (String, "mission/state", lambda said: recorder.set_state(said.data), LATCHED),
+            # The first plan, latched for late subscribers, begins the mission.
+            (Plan, "plan", lambda said: recorder.mission_began(stamp(said.header.stamp)), KEPT),
             (DiagnosticArray, "/diagnostics", self._on_diagnostics, 100),
         ):
             self.create_subscription(kind, topic, callback, how)
         self.create_timer(POLL_PERIOD_S, self._poll)
-
-    @property
-    def progress(self) -> Progress:
-        """The progress of the mission."""
-        return self.recorder.progress
+        for node in OBSERVED:
+            ask = partial(self._ask_parameters, node, AsyncParameterClient(self, node))
+            self.create_timer(POLL_PERIOD_S, ask)
 
     def _poll(self) -> None:
-        for node in OBSERVED:
-            self._ask_parameters(node)
         self.recorder.poll()
         self.finished = self.recorder.over
 
@@ -94,7 +91,7 @@ class MonitorNode(BaseNode):
         with self._warned_of("map_unreadable"):
             self.recorder.add_map(messages.read_map_cloud(message))
 
-    def _on_report(self, message: Float64MultiArray) -> None:
+    def _on_report(self, message: String) -> None:
         with self._warned_of("report_unreadable"):
             self.recorder.add_report(messages.read_report(message))
 
@@ -105,16 +102,6 @@ class MonitorNode(BaseNode):
             yield
         except InputError as error:
             self.warnings.add(reason, str(error))
-
-    def _on_samples(self, message: UInt64) -> None:
-        self.progress.samples = message.data
-
-    def _on_state(self, message: String) -> None:
-        self.recorder.set_state(message.data)
-
-    def _on_plan(self, message: Plan) -> None:
-        """The mission begins with the first plan, which is latched for late subscribers."""
-        self.recorder.mission_began(messages.stamp_to_ns(message.header.stamp))
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         """For the display: statuses of the nodes in this namespace; others share the topic."""
@@ -127,40 +114,30 @@ class MonitorNode(BaseNode):
             values = {item.key: item.value for item in status.values}
             self.progress.add_status(node, problem, values)
 
-    def _ask_parameters(self, node: str) -> None:
+    async def _ask_parameters(self, node: str, client: AsyncParameterClient) -> None:
         """Ask a node for its parameters, for config.yaml, until it answers.
 
         The answer is lost while the node has not discovered this one yet.
         """
-        client, now = self._remote[node], time.monotonic()
-        early = now - self._request_times.get(node, -math.inf) < RETRY_PERIOD_S
+        now = time.monotonic()
+        early = now - self._asked.get(node, -math.inf) < RETRY_PERIOD_S
         if node in self.recorder.config or early or not client.services_are_ready():
             return
-        self._request_times[node] = now
+        self._asked[node] = now
         own = {row.name for row in NODES[node]}
-        names: list[str] = []
-
-        def ask(future: Future) -> None:
-            answer = future.result()
-            if answer is not None:  # includes options of the model and the planner in use
-                names[:] = [
-                    name
-                    for name in answer.result.names
-                    if name in own or ("." in name and not name.startswith("qos_overrides"))
-                ]
-                client.get_parameters(names).add_done_callback(keep)
-
-        def keep(future: Future) -> None:
-            answer = future.result()
-            if answer is not None and len(answer.values) == len(names):
-                values = map(parameter_value_to_python, answer.values)
-                config = {
-                    name: list(value) if hasattr(value, "typecode") else value
-                    for name, value in zip(names, values, strict=True)
-                }
-                self.recorder.add_config(node, config)
-
-        client.list_parameters().add_done_callback(ask)
+        names = [  # includes options of the model and the planner in use
+            name
+            for name in (await client.list_parameters()).result.names
+            if name in own or ("." in name and not name.startswith("qos_overrides"))
+        ]
+        values = (await client.get_parameters(names)).values
+        if len(values) == len(names):
+            plain = map(parameter_value_to_python, values)
+            config = {
+                name: list(value) if hasattr(value, "typecode") else value
+                for name, value in zip(names, plain, strict=True)
+            }
+            self.recorder.add_config(node, config)
 
 
 #: Runs the node with ROS arguments; returns the exit status.

@@ -141,11 +141,14 @@ def test_an_argument_of_a_launch_file_around_ours_is_not_refused():
 def test_later_files_override_earlier_ones(tmp_path):
     """The names of presets count as well."""
     own = tmp_path / "mine.yaml"
-    own.write_text("/**/mapper:\n  ros__parameters: {sonar.max_range: 30.0}\n")
-    files = f"ardupilot.yaml, ping2.yaml,{own}"
-    commands = nodes("robot", params_file=files, workspace="0 9 0 9")
+    own.write_text(
+        "/**: {ros__parameters: {workspace: [0.0, 9.0, 0.0, 9.0]}}\n"
+        "/**/mapper: {ros__parameters: {sonar.max_range: 30.0, method: poam}}\n"
+    )
+    commands = nodes("robot", params_file=f"ardupilot.yaml, ping2.yaml,{own}")
     found = parameters(commands["mapper"])
     assert (found["sonar.repeat_window"], found["sonar.max_range"]) == (0.4, 30.0)
+    assert found["method"] == "poam"
     assert parameters(commands["planner"])["goal_radius"] == 2.0
 
 
@@ -215,17 +218,6 @@ def test_a_workspace_of_the_fence_of_a_ground_station(tmp_path):
         assert found["workspace"] == pytest.approx([-53.1, 53.1, -55.3, 55.3], abs=0.2)
     given = nodes("robot", workspace="0 9 0 9", params_file=str(mine))
     assert parameters(given["mapper"])["workspace"] == [0.0, 9.0, 0.0, 9.0]
-
-
-def test_a_robots_file_beats_its_defaults_and_may_name_the_workspace(tmp_path):
-    file = tmp_path / "robot.yaml"
-    file.write_text(
-        "/**:\n  ros__parameters:\n    workspace: [0.0, 9.0, 0.0, 9.0]\n"
-        "/**/mapper:\n  ros__parameters:\n    method: poam\n",
-        encoding="utf-8",
-    )
-    commands = nodes("robot", params_file=str(file))
-    assert parameters(commands["mapper"])["method"] == "poam"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from nav_msgs.msg import Odometry
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2, PointField, Range
-from std_msgs.msg import Float64MultiArray, String, UInt64
+from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 
 from poam_ros.core.geometry import Grid
@@ -105,7 +105,7 @@ class Stranger(Listener):
             "odom": (Odometry, SENSOR_PUBLISH), "sonar/range": (Range, SENSOR_PUBLISH),
             "mission/state": (String, LATCHED), "map/points": (PointCloud2, LATCHED),
             "map/samples": (UInt64, LATCHED), "goal_pose": (PoseStamped, GOAL),
-            "map/report": (Float64MultiArray, KEPT), "terrain": (PointCloud2, LATCHED),
+            "map/report": (String, KEPT), "terrain": (PointCloud2, LATCHED),
         }  # fmt: skip
         self.out = {t: self.create_publisher(k, t, q) for t, (k, q) in self.topics.items()}
         self.diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)

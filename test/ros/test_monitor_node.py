@@ -11,7 +11,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from nav_msgs.msg import Path
 from rclpy.node import Node
 from sensor_msgs.msg import PointCloud2
-from std_msgs.msg import Float64MultiArray, String, UInt64
+from std_msgs.msg import String, UInt64
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
@@ -32,7 +32,7 @@ class Mission(Node):
         super().__init__("mission")
         self.terrain = self.create_publisher(PointCloud2, "terrain", qos.LATCHED)
         self.maps = self.create_publisher(PointCloud2, "map/points", qos.KEPT)
-        self.reports = self.create_publisher(Float64MultiArray, "map/report", qos.KEPT)
+        self.reports = self.create_publisher(String, "map/report", qos.KEPT)
         self.samples = self.create_publisher(UInt64, "map/samples", qos.LATCHED)
         self.states = self.create_publisher(String, "mission/state", qos.LATCHED)
         self.plans = self.create_publisher(Path, "plan", qos.KEPT)
@@ -93,7 +93,7 @@ def test_with_a_folder_it_waits_for_the_results(ros, monitor, eventually, tmp_pa
 
 def test_invalid_reports_and_maps_are_counted(ros, monitor, eventually):
     node, mission = monitor(), ros(Mission)
-    mission.reports.publish(Float64MultiArray(data=[1.0]))
+    mission.reports.publish(String(data="[1.0]"))
     mission.maps.publish(PointCloud2())
     eventually(lambda: dict(node.warnings.counts) == {"report_unreadable": 1, "map_unreadable": 1})
 

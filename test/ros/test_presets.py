@@ -32,10 +32,8 @@ from poam_ros.frontend.pings import FrontEndSettings
 from poam_ros.importers.messages import read_odometry, read_range
 from poam_ros.mavlink.link import LinkSettings
 from poam_ros.ros.inputs import FrameTransformer, RangeReader
-from poam_ros.ros.mapper import MapperNode
 from poam_ros.ros.messages import ns_to_stamp
 from poam_ros.ros.parameters import MAPPER, PLANNER, RangeSettings
-from poam_ros.ros.planner import PlannerNode
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = sorted((ROOT / "config" / "presets").glob("*.yaml"))
@@ -60,14 +58,6 @@ def test_presets_are_parameters_with_a_documented_use(path):
             assert type(value) in (type(table[name].default), list)
     assert path.name in re.findall(r"params_file:='(.*?)'", text)[0].split(",")
     assert text.startswith("# ") and path.name in (ROOT / "docs" / "sensors.md").read_text()
-
-
-@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
-def test_nodes_take_every_parameter_of_a_preset(path, ros):
-    """Both nodes start with the section of all nodes, and each parameter is one of theirs."""
-    given = yaml.safe_load(path.read_text(encoding="utf-8"))["/**"]["ros__parameters"]
-    mapper, planner = (ros(kind, up=False, parameters=given) for kind in (MapperNode, PlannerNode))
-    assert set(given) <= {*mapper._parameters, *planner._parameters}
 
 
 @pytest.mark.parametrize("sonar", ["ping1d", "ping2"])

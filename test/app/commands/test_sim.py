@@ -41,7 +41,8 @@ def parameters(node, given):
 
 
 def test_each_node_gets_only_parameters_that_it_declares(options, tmp_path):
-    given = options("--seed", "3", "--sonar-rate", "2", "--method", "ovc", "--max-samples", "90")
+    words = "--seed 3 --sonar-rate 2 --method ovc --max-samples 90 --keep"
+    given = options(*words.split())
     output = str(tmp_path / "run")
     assert {node: parameters(node, given) for node in NODES} == {
         "simulator": {
@@ -49,7 +50,7 @@ def test_each_node_gets_only_parameters_that_it_declares(options, tmp_path):
         },
         "mapper": {"method": "ovc", "seed": 3, "output": output},
         "planner": {"max_samples": 90, "seed": 3},
-        "monitor": {"output": output},
+        "monitor": {"output": output, "keep": True},
     }  # fmt: skip
 
 
@@ -64,10 +65,6 @@ def test_options_of_model_and_planner_go_to_their_nodes(options):
     assert parameters("simulator", given).keys() == {"terrain"}
 
 
-def test_keep_goes_to_the_monitor(options):
-    assert parameters("monitor", options("--keep"))["keep"] is True
-
-
 def test_clock_and_frames_move_into_the_namespace(options):
     for words in (("--namespace", "/auv1/"), ("--namespace", "auv1")):
         given = options(*words)
@@ -75,16 +72,11 @@ def test_clock_and_frames_move_into_the_namespace(options):
             text = " ".join(command)
             assert all(f"-r {old}:={new}" in text for old, new in graph.remappings("auv1"))
             assert "-r __ns:=/auv1" in text
+    assert "-p use_sim_time:=true" in text  # RViz, with layouts in the folder of the run
+    assert command[command.index("--folder") + 1] == str(given["output"])
     assert "-r" not in ros_arguments("mapper", options())
     with pytest.raises(InputError, match="--namespace: expected letters"):
         options("--namespace", "a b")
-
-
-def test_rviz_is_fitted_in_the_folder_of_the_run(options):
-    command = rviz_command(options("--namespace", "auv1"))
-    assert command[command.index("--folder") + 1] == str(options()["output"])
-    words = " ".join(command)
-    assert "-p use_sim_time:=true" in words and "-r __ns:=/auv1" in words
 
 
 @pytest.mark.ros
