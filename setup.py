@@ -121,7 +121,7 @@ setup(
     ],
     entry_points={
         "console_scripts": [
-            *(f"{node} = {NAME}.app.nodes:{node}" for node in NODES),
+            *(f"{node} = {NAME}.app.cli:{node}" for node in NODES),
             f"poam = {NAME}.app.cli:main",
         ],
     },

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from poam_ros.app.nodes import MODULES
+from poam_ros.app.cli import MODULES
 
 ROOT = Path(__file__).parent.parent
 NODES = ("mapper", "planner", "simulator", "monitor")

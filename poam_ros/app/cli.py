@@ -1,4 +1,5 @@
-"""The `poam` command. Exit status 0: done; 2: the input is wrong; 1: any other failure.
+"""The console scripts: the `poam` command, and the nodes. Exit status 0: done; 2: the input is
+wrong; 1: any other failure.
 
 Each command is a module with ``add_arguments(parser)`` and ``run(args)``. It is imported only when
 it is used, and imports what is slow to load only when it runs.
@@ -8,13 +9,15 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 
 from .. import __version__
-from ..core.errors import InputError, PoamError, Question
+from ..core.errors import InputError, PoamError, Question, needs_extra
 from .command import INTERRUPTED, Parser, exit_on_interrupt, report_interrupted
 
 #: The commands with their summaries. Each is a module of ``app/commands/`` with the same name.
@@ -33,6 +36,15 @@ COMMANDS = {
     "profile": "Measure the time of updates and predictions.",
     "doctor": "Check the running ROS graph and this machine.",
 }
+#: The module of each node.
+MODULES = {n: f"poam_ros.ros.{n}" for n in ("mapper", "planner", "simulator", "monitor")}
+#: Python packages that come with ROS 2.
+ROS = re.compile(r"rclpy|\w+_(msgs|srvs|interfaces)")
+#: What a node says of itself after its name: rclpy would start it.
+HELP = """[--ros-args [--params-file FILE] [-p NAME:=VALUE ...] [-r NAME:=OTHER ...]]
+
+Runs the node until Ctrl-C. Its parameters are in docs/parameters.md, its topics and services in
+docs/interfaces.md."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,6 +95,36 @@ def _overview() -> Parser:
     for name, summary in COMMANDS.items():
         commands.add_parser(name, help=summary)
     return parser
+
+
+def needs_ros(who: str, module: str = "rclpy") -> str:
+    """The error text if a module of ROS 2 is missing."""
+    needed = needs_extra(who, f"{module} of ROS 2", "ros")
+    return f"{needed}, or source the setup file of a ROS 2 installation"
+
+
+def start(node: str) -> int:
+    """Run a node with the arguments of the command line; returns the exit status. Without ROS 2 it
+    ends with one line."""
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        sys.stdout.write(f"usage: {node} {HELP}\n")
+        return 0
+    if node == "mapper":
+        from ..models.native.loader import announce
+
+        announce()
+    try:
+        module = import_module(MODULES[node])
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if not ROS.fullmatch(missing):
+            raise
+        sys.stderr.write(f"{needs_ros(node, missing)}\n")
+        return 2
+    return module.main()
+
+
+mapper, planner, simulator, monitor = (partial(start, node) for node in MODULES)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from poam_ros.app import nodes
+from poam_ros.app.cli import MODULES
 
-SCRIPTS = sorted(nodes.MODULES)
+SCRIPTS = sorted(MODULES)
 #: As pip's script does; ``missing`` is not installed.
 SCRIPT = """
 import sys
@@ -18,7 +18,7 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Missing())
-from poam_ros.app.nodes import {node}
+from poam_ros.app.cli import {node}
 sys.argv = [{node!r}, *{words!r}]
 sys.exit({node}())
 """

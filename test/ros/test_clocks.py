@@ -15,7 +15,7 @@ from rclpy.clock_type import ClockType
 from rclpy.parameter import Parameter
 from rclpy.time import Time as Stamp
 
-from poam_ros.app.nodes import MODULES
+from poam_ros.app.cli import MODULES
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import STATES
 from poam_ros.mission.mission import DRIVEN, Status

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from poam_ros.app.nodes import MODULES
+from poam_ros.app.cli import MODULES
 
 pytest.importorskip("rclpy")
 
@@ -22,7 +22,6 @@ NODE = """
 import sys
 from rclpy.qos import QoSProfile
 from std_msgs.msg import String
-from poam_ros.app.nodes import MODULES
 from poam_ros.core.errors import InputError
 from poam_ros.ros.node import run_node
 from poam_ros.ros.node import BaseNode

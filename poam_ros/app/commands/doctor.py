@@ -26,7 +26,7 @@ from ...core.clock import SECOND
 from ...core.errors import InputError, quantity
 from ...frontend.front_end import MAX_ABOVE, OTHER_CLOCK_NS
 from ...models.native.loader import missing_parts
-from ..nodes import MODULES
+from ..cli import MODULES
 
 if TYPE_CHECKING:
     from diagnostic_msgs.msg import DiagnosticArray

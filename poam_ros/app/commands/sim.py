@@ -28,8 +28,8 @@ from ...models.registry import MODELS
 from ...planning.planners import PLANNERS
 from ...ros.parameters import INNER, NODES, TERRAIN
 from .. import graph
+from ..cli import MODULES, needs_ros
 from ..command import INTERRUPTED, Parser, add_setting, add_settings
-from ..nodes import MODULES, needs_ros
 
 if TYPE_CHECKING:
     from ...outputs.recorder import Progress
