@@ -322,12 +322,16 @@ def _picture(grid: Grid, shown: np.ndarray, stamp_ns: int, frame_id: str) -> Occ
     return message
 
 
-def blank(kind: int, name: str, stamp_ns: int, frame_id: str, number: int = 0) -> Marker:
-    """A marker of a kind that is as large as it says, and opaque."""
-    marker = Marker(header=header(stamp_ns, frame_id), ns=name, id=number, type=kind)
+def _marker(
+    kind: int, name: str, points: np.ndarray, size: float, colour: tuple[float, float, float],
+    head: Header, number: int = 0,
+) -> Marker:  # fmt: skip
+    """An opaque marker with points [K, 3]; ``size``: of its spheres, lines or letters, in m."""
+    marker = Marker(header=head, ns=name, id=number, type=kind)
     marker.pose.orientation.w = 1.0
-    marker.scale.x = marker.scale.y = marker.scale.z = 1.0
-    marker.color.a = 1.0
+    marker.scale.x = marker.scale.y = marker.scale.z = float(size)
+    marker.color = ColorRGBA(**dict(zip("rgb", colour, strict=True)), a=1.0)
+    marker.points = [Point(x=x, y=y, z=z) for x, y, z in points.tolist()]
     return marker
 
 
@@ -343,10 +347,8 @@ def surface(drawn: ElevationMap) -> Heights:
 
 def write_support(points: np.ndarray, size: float, stamp_ns: int, frame_id: str) -> MarkerArray:
     """Support points [M, 3] as one marker of spheres with this diameter (m)."""
-    marker = blank(Marker.SPHERE_LIST, "inducing_points", stamp_ns, frame_id)
-    marker.scale.x = marker.scale.y = marker.scale.z = float(size)
-    marker.color = _colour(SUPPORT)
-    marker.points = _points(points)
+    head = header(stamp_ns, frame_id)
+    marker = _marker(Marker.SPHERE_LIST, "inducing_points", points, size, SUPPORT, head)
     if not marker.points:  # viewers report an error for an empty list
         marker.action = Marker.DELETE
     return MarkerArray(markers=[marker])
@@ -363,21 +365,20 @@ def write_areas(
     ]
     rings += [] if areas.polygon is None else [("polygon", areas.polygon)]
     rings += [("keep_out", corners) for corners in areas.keep_outs]
-    size = float(np.hypot(*areas.workspace.size))
-    markers = [_erase(stamp_ns, frame_id)]
+    size, head = float(np.hypot(*areas.workspace.size)), header(stamp_ns, frame_id)
+    markers = [Marker(header=head, action=Marker.DELETEALL)]
     for number, (name, corners) in enumerate(rings):
-        marker = blank(Marker.LINE_STRIP, name, stamp_ns, frame_id, number)
-        marker.scale.x = BORDER_WIDTH * size
-        marker.color = _colour(BORDERS[name])
         line = _densified(np.vstack((corners, corners[:1])))
-        marker.points = _points(np.column_stack((line, heights(line))))
-        markers.append(marker)
+        line = np.column_stack((line, heights(line)))
+        style = BORDER_WIDTH * size, BORDERS[name], head, number
+        markers.append(_marker(Marker.LINE_STRIP, name, line, *style))
     if state:
-        text = blank(Marker.TEXT_VIEW_FACING, "state", stamp_ns, frame_id)
-        text.text, text.scale.z, text.color = state, TEXT_SIZE * size, _colour(BORDERS["workspace"])
+        style = TEXT_SIZE * size, BORDERS["workspace"], head, 0
+        text = _marker(Marker.TEXT_VIEW_FACING, "state", np.empty((0, 3)), *style)
         # Inside, where every view shows it, and as high as the highest ground at the border.
         x, y = left + 3 * TEXT_SIZE * size, upper - TEXT_SIZE * size
         text.pose.position = Point(x=x, y=y, z=max(point.z for point in markers[1].points))
+        text.text = state
         markers.append(text)
     return MarkerArray(markers=markers)
 
@@ -397,31 +398,23 @@ def write_refused_pings(
         stamp_ns: of the markers.
         frame_id: of the places.
     """
-    pings, markers = refused.placed, [_erase(stamp_ns, frame_id)]
+    pings, head = refused.placed, header(stamp_ns, frame_id)
+    # With a frame, as Lichtblick reports markers without one.
+    markers = [Marker(header=head, action=Marker.DELETEALL)]
     ground = heights(pings.xyz[:, :2]) + PING_SIZE * size  # clear of the squares of the map
     tops = np.column_stack((pings.xyz[:, :2], np.fmax(pings.xyz[:, 2], ground)))
     somewhere = np.isfinite(tops[:, 2])
     for reason in np.unique(pings.reason).tolist():
-        own = somewhere & (pings.reason == reason)
-        spheres = blank(Marker.SPHERE_LIST, reason, stamp_ns, frame_id)
-        spheres.scale.x = spheres.scale.y = spheres.scale.z = PING_SIZE * size
-        spheres.points = _points(tops[own])
-        markers += [spheres] if spheres.points else []
+        own, colour = somewhere & (pings.reason == reason), REFUSED.get(reason, UNUSABLE)
         hidden = own & (pings.xyz[:, 2] < ground)
-        if hidden.any():
-            stalks = blank(Marker.LINE_LIST, reason, stamp_ns, frame_id, 1)
-            stalks.scale.x = STALK_WIDTH * size
-            ends = np.stack((tops[hidden], pings.xyz[hidden]), axis=1)
-            stalks.points = _points(ends.reshape(-1, 3))
-            markers.append(stalks)
-    for marker in markers[1:]:
-        marker.color = _colour(REFUSED.get(marker.ns, UNUSABLE))
+        stalks = np.stack((tops[hidden], pings.xyz[hidden]), axis=1).reshape(-1, 3)
+        for number, (kind, points, width) in enumerate(
+            ((Marker.SPHERE_LIST, tops[own], PING_SIZE), (Marker.LINE_LIST, stalks, STALK_WIDTH))
+        ):
+            if len(points):
+                style = width * size, colour, head, number
+                markers.append(_marker(kind, reason, points, *style))
     return MarkerArray(markers=markers)
-
-
-def _erase(stamp_ns: int, frame_id: str) -> Marker:
-    """Deletes what was drawn before. With a frame, as Lichtblick reports markers without one."""
-    return Marker(header=header(stamp_ns, frame_id), action=Marker.DELETEALL)
 
 
 def _densified(corners: np.ndarray) -> np.ndarray:
@@ -429,12 +422,3 @@ def _densified(corners: np.ndarray) -> np.ndarray:
     line = shapely.LineString(corners)
     found: np.ndarray = shapely.get_coordinates(line.segmentize(line.length / BORDER_POINTS))
     return found
-
-
-def _points(places: np.ndarray) -> list[Point]:
-    return [Point(x=x, y=y, z=z) for x, y, z in places.tolist()]
-
-
-def _colour(rgb: tuple[float, float, float]) -> ColorRGBA:
-    red, green, blue = rgb
-    return ColorRGBA(r=red, g=green, b=blue, a=1.0)

@@ -59,7 +59,8 @@ class MonitorNode(BaseNode):
             nodes=OBSERVED,
         )
         self.on_exit.callback(self.recorder.close)
-        self._asked: dict[str, float] = {}  # when each node was last asked for its parameters
+        self._remote = {node: AsyncParameterClient(self, node) for node in OBSERVED}
+        self._asked: dict[str, tuple[float, Any]] = {}  # when each node was last asked, and the task
         self.progress = self.recorder.progress
         recorder, progress, stamp = self.recorder, self.progress, messages.stamp_to_ns
         for kind, topic, callback, how in (
@@ -74,11 +75,19 @@ class MonitorNode(BaseNode):
         ):
             self.create_subscription(kind, topic, callback, how)
         self.create_timer(POLL_PERIOD_S, self._poll)
-        for node in OBSERVED:
-            ask = partial(self._ask_parameters, node, AsyncParameterClient(self, node))
-            self.create_timer(POLL_PERIOD_S, ask)
 
     def _poll(self) -> None:
+        for node in OBSERVED:  # until each has answered
+            asked_s, task = self._asked.get(node, (-math.inf, None))
+            early = time.monotonic() - asked_s < RETRY_PERIOD_S
+            if node in self.recorder.config or early or not self._remote[node].services_are_ready():
+                continue
+            if task is not None:  # its answer is lost
+                task.cancel()
+            assert self.executor is not None
+            # Not as part of this callback: the answer would wait for its end.
+            task = self.executor.create_task(self._ask_parameters(node))
+            self._asked[node] = time.monotonic(), task
         self.recorder.poll()
         self.finished = self.recorder.over
 
@@ -114,16 +123,12 @@ class MonitorNode(BaseNode):
             values = {item.key: item.value for item in status.values}
             self.progress.add_status(node, problem, values)
 
-    async def _ask_parameters(self, node: str, client: AsyncParameterClient) -> None:
-        """Ask a node for its parameters, for config.yaml, until it answers.
+    async def _ask_parameters(self, node: str) -> None:
+        """Ask a node for its parameters, for config.yaml.
 
         The answer is lost while the node has not discovered this one yet.
         """
-        now = time.monotonic()
-        early = now - self._asked.get(node, -math.inf) < RETRY_PERIOD_S
-        if node in self.recorder.config or early or not client.services_are_ready():
-            return
-        self._asked[node] = now
+        client = self._remote[node]
         own = {row.name for row in NODES[node]}
         names = [  # includes options of the model and the planner in use
             name

@@ -249,7 +249,7 @@ def test_a_path_is_driven_and_goals_outside_the_workspace_are_counted(
     report = dict(vehicle.reports[-1])
     arrivals = [int(report.pop(f"goals_{how}")) for how in ("reached", "passed", "timed_out")]
     assert sum(arrivals) > 0 and report == {
-        "state": "exploring", "reason": "the pilot survey is complete", "samples": "7",
+        "state": "exploring", "reason": "the pilot survey is over", "samples": "7",
         "goals_clipped": "1", "goals_unreachable": "0", "refused_odometry_frame": "1",
         "refused_odometry_not_finite": "0", "refused_odometry_jump": "0", "refused_map_frame": "0",
         "refused_map_unreadable": "0", "refused_map_unusable": "0", "disk": "ok",
