@@ -60,7 +60,7 @@ class MonitorNode(BaseNode):
         )
         self.on_exit.callback(self.recorder.close)
         self._remote = {node: AsyncParameterClient(self, node) for node in OBSERVED}
-        self._asked: dict[str, tuple[float, Any]] = {}  # when each node was last asked, and the task
+        self._asked: dict[str, tuple[float, Any]] = {}  # when each was last asked, and the task
         self.progress = self.recorder.progress
         recorder, progress, stamp = self.recorder, self.progress, messages.stamp_to_ns
         for kind, topic, callback, how in (
