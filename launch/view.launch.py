@@ -7,7 +7,6 @@ It only listens to the running graph, and ends when RViz is closed. rviz:=false 
 for RViz, Foxglove and Lichtblick, and starts nothing.
 """
 
-from dataclasses import replace
 from functools import partial
 
 from launch import LaunchContext, LaunchDescription
@@ -19,18 +18,14 @@ from poam_ros.app import graph
 from poam_ros.app.launching import LaunchArguments, viewer
 from poam_ros.core.settings import Setting
 
-WORKSPACE = replace(
-    graph.WORKSPACE,
-    description="Rectangle to show: xmin, xmax, ymin, ymax. Default: that of the running map",
-)
 RVIZ = Setting("rviz", True, "Start RViz. false: only write the layouts")
 SIMULATED = Setting("simulated", False, "Use a simulator's clock and frames, in its namespace")
 OUTPUT = Setting("output", "", "Folder for the fitted layouts. Empty: a new one")
 
 
 def generate_launch_description() -> LaunchDescription:
-    own = (WORKSPACE, *graph.ROBOT_TOPICS, graph.USE_SIM_TIME, graph.NAMESPACE, OUTPUT)
-    arguments = LaunchArguments([*own, RVIZ, SIMULATED], required=("workspace",))
+    own = (*graph.ROBOT_TOPICS, graph.USE_SIM_TIME, graph.NAMESPACE, OUTPUT)
+    arguments = LaunchArguments([*own, RVIZ, SIMULATED])
 
     def nodes(context: LaunchContext) -> list[Action]:
         namespace = arguments.namespace(context)
@@ -38,12 +33,8 @@ def generate_launch_description() -> LaunchDescription:
         simulated = bool(arguments.value(context, "simulated"))
         remappings += graph.remappings(namespace) if simulated else []
         sim_time = simulated or bool(arguments.value(context, "use_sim_time"))
-        workspace = arguments.value(context, "workspace") if arguments.given("workspace") else ()
-        command = graph.rviz_command(
-            str(arguments.value(context, "output")),
-            workspace,
-            bool(arguments.value(context, "rviz")),
-        )
+        folder, shown = (arguments.value(context, name) for name in ("output", "rviz"))
+        command = graph.rviz_command(str(folder), bool(shown))
         rviz = viewer(command, sim_time, {"namespace": namespace, "remappings": remappings})
         closed = OnProcessExit(target_action=rviz, on_exit=[Shutdown(reason="RViz was closed")])
         return [rviz, RegisterEventHandler(closed)]

@@ -6,7 +6,7 @@ Needs neither rclpy nor the launch tools.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -181,15 +181,13 @@ def in_files(params_file: str, node: str) -> dict[str, Any]:
     return found
 
 
-def rviz_command(folder: str = "", workspace: Sequence[float] = (), rviz: bool = True) -> list[str]:
+def rviz_command(folder: str = "", rviz: bool = True) -> list[str]:
     """The command that opens RViz with layouts that fit the survey, without its ROS arguments.
 
     Args:
         folder: where the layouts are written; empty: a new one.
-        workspace: xmin, xmax, ymin, ymax of what to show; empty: the map says it.
         rviz: whether to open RViz, or only write the layouts.
     """
     command = [sys.executable, "-m", "poam_ros.ros.rviz"]
     command += ["--folder", folder] if folder else []
-    command += ["--workspace", *map(str, workspace)] if workspace else []
     return command if rviz else [*command, "--no-rviz"]

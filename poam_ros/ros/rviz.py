@@ -1,8 +1,7 @@
 """Opens RViz with a layout that fits the running survey; it only listens. Layouts for RViz and for
 Foxglove or Lichtblick.
 
-    python -m poam_ros.ros.rviz [--folder DIR] [--workspace X X Y Y] [--no-rviz]
-        [--ros-args ...]
+    python -m poam_ros.ros.rviz [--folder DIR] [--no-rviz] [--ros-args ...]
 
 The extent is that of the map, which the mapper latches before there is any ping. RViz takes this
 process over, with the same ROS arguments. The files in config/ fit ``DEFAULT``. Of a larger survey
@@ -28,7 +27,6 @@ import numpy as np
 import rclpy
 from nav_msgs.msg import OccupancyGrid, Odometry
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
 from rclpy.utilities import remove_ros_args
 from rclpy.wait_for_message import wait_for_message
 from sensor_msgs.msg import PointCloud2
@@ -196,40 +194,30 @@ def fitted(layout: Any, shown: Shown) -> Any:
     return part
 
 
-def survey(node: Node, workspace: Extent | None) -> Shown | None:
-    """What there is to show, by latched topics; None without an extent.
+def survey(node: Node) -> Shown | None:
+    """What there is to show, by latched topics; None without a map."""
 
-    Args:
-        node: that listens.
-        workspace: the extent, if known.
-    """
-
-    def heard(kind: type, topic: str, seconds: float, how: QoSProfile = LATCHED) -> Any:
+    def heard(kind: type, topic: str, seconds: float = LATCHED_S, how: Any = LATCHED) -> Any:
         return wait_for_message(kind, node, topic, qos_profile=how, time_to_wait=seconds)[1]
 
-    shown = None if workspace is None else Shown(workspace)
-    picture = heard(OccupancyGrid, "map/mean", LATCHED_S if shown else WAIT_S)
-    if picture is not None and picture.info.resolution > 0:
-        info, corner = picture.info, picture.info.origin.position
-        width, height = info.width * info.resolution, info.height * info.resolution
-        extent = Extent(corner.x, corner.x + width, corner.y, corner.y + height)
-        frame = messages.bare_frame(picture.header.frame_id)
-        shown = Shown(extent, round(info.resolution, 6), frame=frame)
-    if shown is None:
+    picture = heard(OccupancyGrid, "map/mean", WAIT_S)
+    if picture is None or not picture.info.resolution > 0:
         return None
-    heights = []
+    info, corner = picture.info, picture.info.origin.position
+    width, height = info.width * info.resolution, info.height * info.resolution
+    extent = Extent(corner.x, corner.x + width, corner.y, corner.y + height)
+    frame = messages.bare_frame(picture.header.frame_id)
+    shown, heights = Shown(extent, round(info.resolution, 6), frame=frame), []
     for topic in ("map/points", "terrain"):
         try:
-            grid, layers = messages.read_cloud(
-                heard(PointCloud2, topic, LATCHED_S) or PointCloud2()
-            )
+            grid, layers = messages.read_cloud(heard(PointCloud2, topic) or PointCloud2())
         except InputError:
             continue  # the planner says so
         z = layers["z"][np.isfinite(layers["z"])]
         heights += [float(z.min()), float(z.max())] if z.size else []
         if topic == "terrain" and len(grid.x) > 1:
             shown = replace(shown, terrain_cell=float(grid.x[1] - grid.x[0]))
-    if (odometry := heard(Odometry, "odom", LATCHED_S, SENSOR_READ)) is not None:
+    if (odometry := heard(Odometry, "odom", how=SENSOR_READ)) is not None:
         # The vehicle and what it is told are at this height.
         heights += filter(math.isfinite, [odometry.pose.pose.position.z])
     return replace(shown, low=min(heights), high=max(heights)) if heights else shown
@@ -240,19 +228,17 @@ def main(args: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if args is None else args)
     parser = argparse.ArgumentParser(description="Open RViz with a layout fitted to the survey.")
     parser.add_argument("--folder", type=Path, help="Where the layouts are written.")
-    parser.add_argument("--workspace", type=float, nargs=4, metavar="M", help="xmin xmax ymin ymax")
     parser.add_argument("--no-rviz", action="store_true", help="Write the layouts only.")
     options = parser.parse_args(remove_ros_args(given))
     ros_args = given[given.index("--ros-args") :] if "--ros-args" in given else []
     if not options.no_rviz and shutil.which("rviz2") is None:
         sys.stderr.write("rviz2: expected on the path; it comes with ROS 2 (ros-jazzy-rviz2)\n")
         return WRONG_ARGUMENTS
-    workspace = Extent.of(options.workspace) if options.workspace else None
     avoid_shared_memory()
     rclpy.init(args=ros_args)
     node = Node("rviz_layout")
     try:
-        shown = survey(node, workspace)
+        shown = survey(node)
         interrupted = not rclpy.ok()
     finally:
         node.destroy_node()

@@ -174,19 +174,11 @@ def test_rviz_is_opened_on_the_running_map(opened, ros, tmp_path):
     low, high = np.float32(drawn.mean.min()), np.float32(drawn.mean.max())
     shown = Shown(Extent(100, 300, -50, 50), 2.0, float(low), float(high), frame=FRAME)
     assert layout == fitted(rviz(), shown)
-
-
-@pytest.mark.ros
-def test_layouts_are_of_a_workspace_before_there_is_a_map_and_written_without_rviz(
-    opened, tmp_path
-):
-    pytest.importorskip("rclpy")
-    words = ["--no-rviz", "--workspace", "0", "60", "0", "60", "--folder", str(tmp_path)]
-    _, arguments, done = opened(*words, path="/nowhere")
-    assert done.returncode == 0 and not arguments, done.stderr
-    expected = fitted(rviz(), Shown(Extent(0, 60, 0, 60)))
-    assert yaml.safe_load((tmp_path / "view.rviz").read_text()) == expected
-    assert (tmp_path / "foxglove.json").is_file()
+    words = ["--no-rviz", "--folder", str(tmp_path), *words]  # for Foxglove, without RViz
+    done = opened(*words, path="/nowhere")[2]
+    assert done.returncode == 0, done.stderr
+    assert yaml.safe_load((tmp_path / "view.rviz").read_text()) == layout
+    assert json.loads((tmp_path / "foxglove.json").read_text()) == fitted(foxglove(), shown)
 
 
 @pytest.mark.ros

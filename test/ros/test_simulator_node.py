@@ -110,6 +110,9 @@ def test_a_vehicle_with_a_sonar_on_simulated_time(ship, eventually):
     error = simulator.simulation.sonar_z - np.array([m.range for m in pings]) - (41 + x)
     assert np.abs(error[inside]).max() < 6
     assert abs(error[inside].mean()) < 1
+    grid, layers = messages.read_cloud(crew.heard["terrain"][0])
+    assert grid.shape == (62, 62) and grid.y[0] < grid.y[-1]
+    np.testing.assert_allclose(layers["z"], np.tile(41 + grid.x, (62, 1)), rtol=1e-5)
 
 
 def test_the_twist_is_over_ground_in_the_axes_of_a_vehicle_that_a_current_sets(ship, eventually):
@@ -122,7 +125,7 @@ def test_the_twist_is_over_ground_in_the_axes_of_a_vehicle_that_a_current_sets(s
     assert abs(moves - 0.6j) == pytest.approx(1.0, abs=0.02)  # through water
 
 
-def test_holds_station_without_a_fresh_goal(ship, eventually):
+def test_holds_station_without_a_fresh_goal_and_returns_to_the_start_at_a_reset(ship, eventually):
     _, crew = ship()
     start = crew.place()
     crew.send_goal(-30, -30)
@@ -130,10 +133,20 @@ def test_holds_station_without_a_fresh_goal(ship, eventually):
     eventually(lambda: crew.heard["odom"][-1].twist.twist.linear.x == 0)
     # 3 s at 1 m/s, and what was driven until the goal came.
     assert 2.5 < np.linalg.norm(crew.place() - start) < 3.5
+    answer(crew.create_client(Trigger, "simulator/reset"), eventually)
+    eventually(lambda: np.array_equal(crew.place(), start))
+    times = [messages.stamp_to_ns(m.clock) for m in crew.heard["/clock"]]
+    assert (np.diff(times) > 0).all()
 
 
 def test_drives_to_a_goal_that_is_repeated_and_stops_there(ship, eventually):
     simulator, crew = ship()
+    counts = simulator.warnings.counts
+    crew.send_goal(0, 0, frame="odom")
+    eventually(lambda: counts["frame"] == 1)
+    crew.send_goal(math.nan, 0)
+    eventually(lambda: counts["not_finite"] == 1)
+    assert simulator.simulation.vehicle.goal is None  # both are refused
 
     def arrived():
         crew.send_goal(99, -25)  # outside: the nearest point of the workspace is meant
@@ -141,40 +154,11 @@ def test_drives_to_a_goal_that_is_repeated_and_stops_there(ship, eventually):
 
     eventually(arrived)
     eventually(lambda: crew.heard["odom"][-1].twist.twist.linear.x == 0)
-    counts = simulator.warnings.counts
-    assert set(counts) == {"outside"} and counts["outside"] >= 1
+    assert set(counts) == {"frame", "not_finite", "outside"} and counts["outside"] >= 1
     for corner in ((30, -30), (-30, -30)):  # a corner is inside
         before = counts["outside"]  # the first time some may still be on their way
         eventually(partial(crew.is_obeyed, simulator, *corner))
     assert counts["outside"] == before
-
-
-def test_refuses_goals_in_another_frame_or_not_finite(ship, eventually):
-    simulator, crew = ship()
-    crew.send_goal(0, 0, frame="odom")
-    eventually(lambda: simulator.warnings.counts["frame"] == 1)
-    crew.send_goal(math.nan, 0)
-    eventually(lambda: simulator.warnings.counts["not_finite"] == 1)
-    assert simulator.simulation.vehicle.goal is None
-
-
-def test_reset_returns_the_vehicle_and_time_continues(ship, eventually):
-    _, crew = ship()
-    start = crew.place()
-    crew.send_goal(-30, -30)
-    eventually(lambda: np.linalg.norm(crew.place() - start) > 1)
-    answer(crew.create_client(Trigger, "simulator/reset"), eventually)
-    eventually(lambda: np.array_equal(crew.place(), start))
-    times = [messages.stamp_to_ns(m.clock) for m in crew.heard["/clock"]]
-    assert (np.diff(times) > 0).all()
-
-
-def test_the_terrain_is_published_as_it_is(ship):
-    _, crew = ship()
-    grid, layers = messages.read_cloud(crew.heard["terrain"][0])
-    assert grid.shape == (62, 62)
-    np.testing.assert_allclose(layers["z"], np.tile(41 + grid.x, (62, 1)), rtol=1e-5)
-    assert grid.y[0] < grid.y[-1]
 
 
 def test_a_large_terrain_is_thinned():
