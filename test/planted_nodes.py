@@ -24,7 +24,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.journal.folder import read_mission
-from poam_ros.journal.interface import REINSTATE, WITHDRAW
+from poam_ros.journal.tables import REINSTATE, WITHDRAW
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.ros.node import LATCHED
 

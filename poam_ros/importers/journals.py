@@ -13,7 +13,7 @@ import numpy as np
 from ..core.errors import InputError, pasted
 from ..core.samples import Samples
 from ..journal.folder import RecordedMission, read_mission
-from ..journal.interface import DROP, UPDATE, withdrawn_after
+from ..journal.tables import DROP, UPDATE, withdrawn_after
 from ..mapping.soundings import LeftOut, Soundings
 from ..outputs.run import read_settings
 from .options import ReadOptions

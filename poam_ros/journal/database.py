@@ -19,7 +19,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,33 +29,29 @@ from ..core.files import CHECKSUM, atomic_write, checksum, rename_folder, sha256
 from ..core.reading import JSON_FACTOR, allowance
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPing
-from .interface import JournalStep
 from .tables import (
-    PING,
     SCHEMA,
-    Transaction,
+    JournalStep,
     apply,
-    copy,
     create_tables,
     facts_of,
     forget_steps,
     in_memory,
     load,
     ping_rows,
-    read_only,
     refused_rows,
     same,
-    schema_version,
+    snapshot,
     successor_of,
-)
+    transaction,
+    transactions,
+)  # fmt: skip
 
 #: Ending of the file of transactions, beside the tables'; endings of SQLite's own files there.
 JOURNAL, BESIDE = ".journal", ("-wal", "-shm")
 #: Whether no ping and no step is missing between others.
 WHOLE = """SELECT (SELECT count(*) = coalesce(max(number) + 1, 0) FROM pings)
 AND (SELECT count(*) = coalesce(max(id), 0) FROM updates)"""
-#: Rows of a transaction when a journal is rewritten.
-ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -163,17 +159,6 @@ class Transactions:
 
 
 @dataclass
-class _Database:
-    """The file of tables; ``db``: None if it cannot be used, because of ``fault``; ``sequence``,
-    ``checksum``: of its last transaction."""
-
-    db: sqlite3.Connection | None = None
-    sequence: int = 0
-    checksum: str = ""
-    fault: str = ""
-
-
-@dataclass
 class Verified:
     """The content of a journal's two files.
 
@@ -205,40 +190,46 @@ def verify(path: Path, salvage: bool = False) -> Verified | None:
     path = path.resolve()  # the journal lies beside the file, not beside a link to it
     journal = path.with_suffix(JOURNAL)
     begun = journal.exists() and journal.stat().st_size > 0
-    with _database(path) as database:
+    with ExitStack() as stack:
+        tables, end, fault = None, (0, ""), ""
         try:
-            if not begun:
-                if database.fault:
-                    expected = f"a mission's tables of this version ({database.fault})"
-                    raise InputError(f"{path}: expected {expected}")
-                if database.db is None or not database.sequence:
-                    return None
-            elif not (database.sequence or database.fault) and not has_line(journal):
-                return None  # interrupted while it was created
-            return _of_both(path, database, salvage)
+            if (tables := stack.enter_context(snapshot(path))) is not None:
+                end = tables.execute("SELECT sequence, checksum FROM chain").fetchone() or end
+        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
+            tables, fault = None, str(error)
+        if not begun and fault:
+            raise InputError(f"{path}: expected a mission's tables of this version ({fault})")
+        try:
+            if not (end[0] or (begun and (fault or has_line(journal)))):
+                return None  # none, or interrupted while it was created
+            return _of_both(path, tables, end, fault, salvage)
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{journal}: expected a journal of this version ({error})") from None
 
 
-def _of_both(path: Path, database: _Database, salvage: bool) -> Verified:
-    """The content by the journal; where that is damaged, what it lacks is by the tables."""
+def _of_both(
+    path: Path, tables: sqlite3.Connection | None, end: tuple[int, str], fault: str, salvage: bool
+) -> Verified:
+    """The content by the journal; where that is damaged, what it lacks is by the tables: None if
+    they cannot be used, because of ``fault``; ``end``: sequence and checksum of their last
+    transaction."""
     journal = path.with_suffix(JOURNAL)
     db, last, gaps, agree = in_memory(), NONE, False, False
-    with Transaction(db):
+    with transaction(db):
         for line in read_lines(journal):
             if line is None or line.sequence <= last.sequence:
                 continue
             gaps |= line.sequence != last.sequence + 1 or line.previous != last.checksum
             apply(db, line.parts)
             last = line
-            if line.sequence == database.sequence and not gaps and database.db is not None:
-                agree = line.checksum == database.checksum and same(db, database.db)
-    fault = "" if agree else database.fault or "its rows differ"
-    if not gaps and (agree or database.db is None or database.sequence <= last.sequence):
-        found = Verified(db, last, rewrite_tables=not agree or database.sequence < last.sequence)
+            if line.sequence == end[0] and not gaps and tables is not None:
+                agree = line.checksum == end[1] and same(db, tables)
+    if not gaps and (agree or tables is None or end[0] <= last.sequence):
+        found = Verified(db, last, rewrite_tables=not agree or end[0] < last.sequence)
         if not agree and last.sequence > 1:
+            fault = fault or "its rows differ"
             found.damage.append(f"{path.name} was damaged ({fault}): restored from the journal")
         if rest := journal.stat().st_size - last.end:
             found.damage.append(
@@ -248,8 +239,10 @@ def _of_both(path: Path, database: _Database, salvage: bool) -> Verified:
         if not last.sequence:
             raise InputError(f"{journal}: expected a journal, got no intact line")
         return found
-    if database.db is not None:
-        copy(database.db, db)
+    if tables is not None:
+        with transaction(db):
+            for parts in transactions(tables, facts_of(tables, path)):
+                apply(db, parts)
     damage = f"{journal.name} was damaged: restored from {path.name}"
     if not journal.exists():
         damage = f"{journal.name} is missing: {path.name} cannot be checked"
@@ -268,7 +261,7 @@ def _close_gaps(db: sqlite3.Connection) -> str:
     lost, as text."""
     numbers = [row[0] for row in db.execute("SELECT number FROM pings ORDER BY 1")]
     hole = next((i for i, number in enumerate(numbers) if i != number), len(numbers))
-    with Transaction(db):
+    with transaction(db):
         for i, number in enumerate(numbers[hole:], start=hole):
             db.execute("UPDATE pings SET number = ? WHERE number = ?", (i, number))
         steps = db.execute("SELECT id, last FROM updates ORDER BY 1").fetchall()
@@ -276,33 +269,6 @@ def _close_gaps(db: sqlite3.Connection) -> str:
         forget_steps(db, len(steps) if whole is None else whole - 1)
     lost = numbers[-1] + 1 - len(numbers) if numbers else 0
     return f"lost: at least {quantity(lost, 'ping')}; left: {len(numbers)}"
-
-
-@contextmanager
-def _database(path: Path) -> Iterator[_Database]:
-    """A snapshot of the file of tables."""
-    with ExitStack() as stack:
-        try:
-            found = _Database()
-            if schema_version(path):
-                db = stack.enter_context(closing(read_only(path)))
-                db.execute("BEGIN")  # a mapper may write meanwhile
-                row = db.execute("SELECT sequence, checksum FROM chain").fetchone() or (0, "")
-                found = _Database(db, *row)
-        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
-            found = _Database(fault=str(error))
-        yield found
-
-
-def _transactions(db: sqlite3.Connection, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Transactions that recreate the tables, a few rows each."""
-    yield {"layout": SCHEMA, "mission": facts}
-    for table, columns in (("pings", PING), ("updates", "*"), ("refused", "*")):
-        cursor = db.execute(f"SELECT {columns} FROM {table} ORDER BY 1, 2")
-        while rows := cursor.fetchmany(ROWS):
-            yield {table: rows}
-    for row in db.execute("SELECT * FROM resets").fetchall():
-        yield {"end": row}
 
 
 def set_aside(folder: Path, files: Sequence[Path]) -> Path:
@@ -380,7 +346,7 @@ class JournalDatabase:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")  # the journal is on the disk first
             if not last.sequence:
-                with Transaction(db):
+                with transaction(db):
                     create_tables(db)
                 self._commit({"layout": SCHEMA, "mission": self._new})
                 self.flush_tables()
@@ -451,7 +417,7 @@ class JournalDatabase:
         assert self._db is not None
         before = self._journal.last
         try:
-            with Transaction(self._db):
+            with transaction(self._db):
                 apply(self._db, parts)
                 self._journal.append(parts)
                 _store_position(self._db, self._journal.last)
@@ -464,7 +430,7 @@ class JournalDatabase:
         """Write the journal of these tables; returns its last line."""
         last = NONE
         with atomic_write(self._files[0]) as file:
-            for parts in _transactions(db, self.facts):
+            for parts in transactions(db, self.facts):
                 last, text = encode(last, parts)
                 file.write(text)
         return last

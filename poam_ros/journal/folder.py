@@ -28,8 +28,7 @@ from ..core.samples import Samples
 from ..core.settings import Settings, setting
 from ..models.registry import ModelSettings
 from .database import JOURNAL, JournalDatabase, set_aside, verify
-from .interface import JournalContents
-from .tables import facts_of, load, successor_of
+from .tables import JournalContents, facts_of, load, successor_of
 
 if TYPE_CHECKING:
     from ..models.mapper import BathymetricMapper

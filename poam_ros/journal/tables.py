@@ -1,6 +1,5 @@
-"""The tables of the journal: an SQLite database that the journal's transactions are applied to.
-
-It is in a file that other programs can read, or in memory.
+"""What a journal holds: as values for the model loop, and as tables of an SQLite database that the
+journal's transactions are applied to, in a file that other programs can read, or in memory.
 """
 
 from __future__ import annotations
@@ -9,8 +8,10 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,10 +19,70 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.maps import UpdateReport
 from ..core.reading import parse_json_text
 from ..core.samples import APPLIED, Samples
 from ..frontend.refused_pings import MAX_PER_REASON, RefusedPing, RefusedPings
-from .interface import REINSTATE, WITHDRAW, JournalContents, JournalStep
+
+#: Kinds of steps: a batch was learned or dropped; accepted pings were withdrawn or reinstated.
+UPDATE, DROP, WITHDRAW, REINSTATE = "update", "drop", "withdraw", "reinstate"
+
+
+@dataclass(frozen=True)
+class JournalStep:
+    """Something that the model did.
+
+    Attributes:
+        kind: one of the above.
+        first, last: numbers of the first and last ping of the batch, or of those withdrawn,
+            reinstated.
+        steps: training steps taken; of ``WITHDRAW`` what the pings are: 2 or 3 if double or triple
+            echoes, 0 if other false echoes.
+        stamp_ns: when the batch became due.
+    """
+
+    kind: str
+    first: int
+    last: int
+    steps: int = 0
+    stamp_ns: int = 0
+
+    @classmethod
+    def of(cls, batch: Samples, report: UpdateReport | None, stamp_ns: int) -> JournalStep:
+        """The step of a batch; without a report the batch was dropped."""
+        first, last = (int(number) for number in batch.number[[0, -1]])
+        if report is None:
+            return cls(DROP, first, last, stamp_ns=stamp_ns)
+        return cls(UPDATE, first, last, report.steps, stamp_ns=stamp_ns)
+
+
+def withdrawn_after(steps: Sequence[JournalStep]) -> dict[int, int]:
+    """The pings that are withdrawn after these steps: numbers, in order, and what each is (see
+    ``JournalStep.steps``)."""
+    found: dict[int, int] = {}
+    for step in steps:
+        if step.kind == WITHDRAW:
+            found |= dict.fromkeys(range(step.first, step.last + 1), step.steps)
+        elif step.kind == REINSTATE:
+            for number in range(step.first, step.last + 1):
+                found.pop(number, None)
+    return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True)
+class JournalContents:
+    """What a journal holds.
+
+    Attributes:
+        samples: the accepted pings.
+        steps: what the model did; step numbers count from 1.
+        refused: the newest refused pings of each reason.
+    """
+
+    samples: Samples
+    steps: tuple[JournalStep, ...]
+    refused: RefusedPings = field(default_factory=RefusedPings.none)
+
 
 #: Version of the tables below, which a file of another version has not.
 SCHEMA = 5
@@ -51,38 +112,18 @@ SELECT count(*) FROM sqlite_master AS made LEFT JOIN pragma_table_xinfo(made.nam
 WHERE made.type IN ('view', 'trigger') OR made.sql LIKE 'CREATE VIRTUAL%' OR part.hidden"""
 #: The steps: an id, then the fields of a ``JournalStep``.
 UPDATES = "SELECT * FROM updates ORDER BY id"
-#: Rows compared at a time.
-COMPARED = 10_000
+#: Rows of a transaction when tables are recreated.
+ROWS = 100
 #: All tables except ``chain``, with their columns except those that follow from steps.
 TABLES = {"mission": "*", "pings": PING, "updates": "*", "resets": "*", "refused": "*"}
 
 
-class Transaction:
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
     """Commits everything executed inside, or nothing."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    def __enter__(self) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        try:
-            if kind is None:
-                self._db.execute("COMMIT")
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-
-
-class _CopiedDatabase(sqlite3.Connection):
-    """A connection to a temporary copy, which is deleted on close."""
-
-    folder: TemporaryDirectory[str]
-
-    def close(self) -> None:
-        super().close()
-        self.folder.cleanup()
+    with db:
+        db.execute("BEGIN IMMEDIATE")
+        yield
 
 
 def read_only(path: Path) -> sqlite3.Connection:
@@ -90,7 +131,7 @@ def read_only(path: Path) -> sqlite3.Connection:
 
     With a write-ahead log SQLite needs a further file beside the database even to read it. If that
     is missing and cannot be created (read-only disk, another user's folder), the file is read as
-    it is; with a write-ahead log left beside it, a temporary copy of both is read.
+    it is; with a write-ahead log left beside it, both are copied into memory.
 
     Raises:
         sqlite3.Error, OSError: it cannot be opened, or copied.
@@ -107,43 +148,44 @@ def read_only(path: Path) -> sqlite3.Connection:
     wal = where.with_name(f"{where.name}-wal")
     if not (wal.is_file() and wal.stat().st_size):
         return sqlite3.connect(f"{where.as_uri()}?mode=ro&immutable=1", uri=True)
-    folder = TemporaryDirectory(prefix="poam-")
-    try:
+    memory = sqlite3.connect(":memory:")
+    with TemporaryDirectory(prefix="poam-") as folder:
         for file in (where, wal):
-            shutil.copyfile(file, Path(folder.name) / file.name)
-        copy = sqlite3.connect(Path(folder.name) / where.name, factory=_CopiedDatabase)
-    except BaseException:
-        folder.cleanup()
-        raise
-    copy.folder = folder
-    return copy
+            shutil.copyfile(file, Path(folder) / file.name)
+        with closing(sqlite3.connect(Path(folder) / where.name)) as copied:
+            copied.backup(memory)
+    return memory
 
 
-def schema_version(path: Path) -> int:
-    """The version of a file's tables; 0 if it is empty or does not exist. Changes nothing.
+@contextmanager
+def snapshot(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """A file's tables at one moment; None if it is empty or does not exist. Changes nothing.
 
     Raises:
-        sqlite3.Error, ValueError: it is not a journal, or it is damaged.
+        sqlite3.Error, OSError, ValueError: it is not a journal, or it is damaged.
     """
     if not path.exists():
-        return 0
+        yield None
+        return
     with closing(read_only(path)) as db:
-        values = (db.execute(f"PRAGMA {n}").fetchone() for n in ("application_id", "user_version"))
-        (application,), (schema,) = values
-        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not application and not tables:
-            return 0
+        db.execute("BEGIN")  # a mapper may write meanwhile
+
+        def value(query: str) -> Any:
+            return db.execute(query).fetchone()[0]
+
+        application = value("PRAGMA application_id")
+        if not application and not value("SELECT count(*) FROM sqlite_master"):
+            yield None
+            return
         if application != APPLICATION:
             raise ValueError("another program's database")
-        (others,) = db.execute(OTHERS).fetchone()
-        if others:
+        if value(OTHERS):
             raise ValueError("views, triggers or computed columns, which no journal has")
-        if schema != SCHEMA:
+        if (schema := value("PRAGMA user_version")) != SCHEMA:
             raise ValueError(f"layout {schema} of another version, not {SCHEMA}")
-        (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
+        if (verdict := value("PRAGMA quick_check(1)")) != "ok":
             raise ValueError(f"damaged: {' '.join(verdict.split())}")
-    return int(schema)
+        yield db
 
 
 def create_tables(db: sqlite3.Connection) -> None:
@@ -206,7 +248,7 @@ def apply(db: sqlite3.Connection, parts: Mapping[str, Any]) -> None:
         elif name == "forget":
             forget_steps(db, value)
         elif name == "end":
-            insert(db, "resets", [value])
+            insert(db, "resets", [] if successor_of(db) else [value])
         elif (name, value) != ("layout", SCHEMA):
             raise ValueError(f"a transaction of another version ({name} {value!r})"[:80])
 
@@ -270,20 +312,20 @@ def successor_of(db: sqlite3.Connection) -> str | None:
 def in_memory() -> sqlite3.Connection:
     """Empty tables in memory."""
     db = sqlite3.connect(":memory:", isolation_level=None)
-    with Transaction(db):
+    with transaction(db):
         create_tables(db)
     return db
 
 
-def copy(source: sqlite3.Connection, into: sqlite3.Connection) -> None:
-    """Add the rows of other tables; existing rows stay."""
-    with Transaction(into):
-        for table, columns in TABLES.items():
-            if table == "resets" and successor_of(into):
-                continue  # they have no key
-            rows = source.execute(f"SELECT {columns} FROM {table}").fetchall()
-            insert(into, table, rows, columns.strip("*"))
-        _judge(into, into.execute(UPDATES).fetchall())
+def transactions(db: sqlite3.Connection, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Transactions that recreate the tables, a few rows each."""
+    yield {"layout": SCHEMA, "mission": facts}
+    for table in ("pings", "updates", "refused"):
+        cursor = db.execute(f"SELECT {TABLES[table]} FROM {table} ORDER BY 1, 2")
+        while rows := cursor.fetchmany(ROWS):
+            yield {table: rows}
+    for row in db.execute("SELECT * FROM resets").fetchall():
+        yield {"end": row}
 
 
 def same(db: sqlite3.Connection, other: sqlite3.Connection) -> bool:
@@ -291,14 +333,11 @@ def same(db: sqlite3.Connection, other: sqlite3.Connection) -> bool:
     decoded = db.text_factory, other.text_factory
     db.text_factory = other.text_factory = bytes  # a damaged text may not be UTF-8 any more
     try:
-        for table in TABLES:
-            query = f"SELECT * FROM {table} ORDER BY 1, 2"
-            ours, theirs = db.execute(query), other.execute(query)
-            rows: Sequence[Any] = [()]
-            while rows:
-                if (rows := ours.fetchmany(COMPARED)) != theirs.fetchmany(COMPARED):
-                    return False
-        return True
+        return all(
+            ours == theirs
+            for query in (f"SELECT * FROM {table} ORDER BY 1, 2" for table in TABLES)
+            for ours, theirs in zip_longest(db.execute(query), other.execute(query))
+        )
     finally:
         db.text_factory, other.text_factory = decoded
 

@@ -1,4 +1,5 @@
-"""Writes the journal on a thread of its own, beside the callbacks and the model's thread."""
+"""The journal as the model loop uses it: one that writes nothing, and one that writes on a thread of
+its own, beside the callbacks and the model's thread."""
 
 from __future__ import annotations
 
@@ -10,16 +11,62 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.clock import Moment
 from ..core.samples import Samples
 from ..frontend.refused_pings import RefusedPing
 from .folder import MissionFolder, write_checkpoint
-from .interface import Journal, JournalStep
+from .tables import JournalStep
 
 if TYPE_CHECKING:
     from ..models.mapper import BathymetricMapper
+
+
+class Journal:
+    """Writes what shall survive the process, and only ``checkpoint`` waits for the disk.
+
+    This one writes nothing: accepted pings count at once.
+
+    Attributes:
+        failing: why nothing can be written at present, as text; empty: it can.
+        lost: pings and steps that were not written and never will be.
+        unstored_count: accepted pings that were appended and not returned yet.
+    """
+
+    failing, lost, unstored_count = "", 0, 0
+
+    @property
+    def full(self) -> bool:
+        """Whether no more pings should be taken, because the disk is too slow."""
+        return False
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the mission is written now; None: nowhere."""
+        return None
+
+    def append(self, samples: Samples, refused: Sequence[RefusedPing] = ()) -> Samples:
+        """Append accepted and refused pings; returns the accepted ones stored so far, in order."""
+        return samples
+
+    def unstored(self) -> Samples:
+        """Accepted pings that were appended and not returned yet."""
+        return Samples.empty()
+
+    def append_steps(self, steps: Sequence[JournalStep]) -> None:
+        """Append what the model did, all or nothing."""
+
+    def reset(self, stamp_ns: int) -> None:
+        """Start another mission; pings that were not returned yet never will be."""
+
+    def checkpoint_due(self, now: Moment) -> Any:
+        """A mark at which the model's state should be written; None: not now."""
+        return None
+
+    def checkpoint(self, mark: Any, mapper: BathymetricMapper) -> str:
+        """Write the state of a model that is at the mark; if it fails, returns why, as text."""
+        return ""
 
 
 @dataclass
@@ -44,12 +91,6 @@ class ChangeEntry(NamedTuple):
     steps: int
 
 
-class RefusedEntry(NamedTuple):
-    """Refused pings; their number is bounded."""
-
-    rows: list[RefusedPing]
-
-
 @dataclass
 class AcceptedEntry:
     """Accepted pings; ``stored``: whether they may be returned."""
@@ -58,7 +99,8 @@ class AcceptedEntry:
     stored: bool = False
 
 
-Entry = AcceptedEntry | RefusedEntry | JournalStep | CheckpointMark | ChangeEntry
+#: Refused pings are lists; their number is bounded.
+Entry = AcceptedEntry | list[RefusedPing] | JournalStep | CheckpointMark | ChangeEntry
 COMMIT_INTERVAL_S = 0.1  # entries within it share a transaction
 RETRY_S = 5.0  # after a failure of the disk
 CHECKPOINT_WAIT_S = 5.0  # longest wait of the model for the disk, once a checkpoint
@@ -213,7 +255,7 @@ class JournalWriter(Journal):
         """The refused pings so far, as an entry before the following ones."""
         rows = list(self._refused)
         self._refused.clear()
-        return [RefusedEntry(rows)] if rows else []
+        return [rows] if rows else []
 
     def _write(self, entries: deque[Entry]) -> None:
         """Write and remove the first entries that fit into one transaction."""
@@ -226,7 +268,7 @@ class JournalWriter(Journal):
         rows = list(takewhile(lambda e: not isinstance(e, ChangeEntry), entries))
         pings = [row.samples for row in rows if isinstance(row, AcceptedEntry)]
         steps = [row for row in rows if isinstance(row, JournalStep)]
-        refused = [each for row in rows if isinstance(row, RefusedEntry) for each in row.rows]
+        refused = [each for row in rows if isinstance(row, list) for each in row]
         if pings or steps or refused:
             self._folder.journal.append(pings, steps, self._steps, refused)
         self._steps += len(steps)
@@ -243,7 +285,7 @@ class JournalWriter(Journal):
     def _release(self, entries: deque[Entry]) -> None:
         """While the disk fails, let pings count, and bound the number of waiting entries."""
         for left in list(entries):
-            if isinstance(left, (CheckpointMark, RefusedEntry)):
+            if isinstance(left, (CheckpointMark, list)):
                 entries.remove(left)
             if isinstance(left, CheckpointMark):
                 left.reach(None)

@@ -13,7 +13,7 @@ from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, Problem
 from ..journal.database import set_aside
 from ..journal.folder import CHECKPOINT, Checkpoint, read_checkpoint
-from ..journal.interface import (
+from ..journal.tables import (
     DROP,
     REINSTATE,
     UPDATE,

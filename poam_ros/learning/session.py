@@ -29,7 +29,8 @@ from ..frontend.front_end import OVERLOAD, FrontEnd
 from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.pings import FrontEndSettings, RawPing
 from ..frontend.refused_pings import WITHDRAWN, Ledger, RefusedPings
-from ..journal.interface import Journal, JournalStep
+from ..journal.tables import JournalStep
+from ..journal.writer import Journal
 from ..screening import ScreeningSettings
 from .recovery import Recovery
 from .updater import TRIES, ModelUpdater, UpdaterStatus

@@ -18,7 +18,7 @@ from ..core.samples import Samples
 from ..frontend.batching import DEFAULT_TRAINING, TrainingSettings
 from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, Problem
 from ..journal.folder import Checkpoint
-from ..journal.interface import DROP, REINSTATE, UPDATE, WITHDRAW, JournalStep
+from ..journal.tables import DROP, REINSTATE, UPDATE, WITHDRAW, JournalStep
 
 if TYPE_CHECKING:
     from ..models.mapper import BathymetricMapper

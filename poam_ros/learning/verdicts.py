@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Message, PositionsShifted, Problem
-from ..journal.interface import DROP, REINSTATE, UPDATE, WITHDRAW, JournalStep
+from ..journal.tables import DROP, REINSTATE, UPDATE, WITHDRAW, JournalStep
 from ..screening import ScreeningSettings
 from ..screening.judge import (
     NEWEST,

@@ -24,7 +24,7 @@ from ..frontend.batching import WaypointBatches
 from ..frontend.events import BatchLearned, LoopEvent, Problem
 from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN, Ledger
 from ..journal.folder import is_journal
-from ..journal.interface import JournalContents, JournalStep
+from ..journal.tables import JournalContents, JournalStep
 from ..learning.recovery import Recovery
 from ..learning.session import ModelLoop
 from ..learning.updater import TRIES, ModelUpdater, UpdaterStatus

@@ -23,7 +23,7 @@ from ..core.samples import Samples
 from ..core.settings import Settings, Value, setting
 from ..frontend.pings import water_level_setting
 from ..frontend.refused_pings import RefusedPings
-from ..journal.interface import JournalStep
+from ..journal.tables import JournalStep
 from ..models.prior import PriorMap
 from ..models.registry import ModelSettings, NeighbourOptions
 from ..outputs.folder import LEFT_OUT, millimetres, write_table

@@ -28,8 +28,7 @@ from ..core.settings import flat
 from ..frontend.events import LoopEvent, Message, MissionFinished, Problem
 from ..frontend.refused_pings import WITHDRAWN, RefusedPing, RefusedPings
 from ..journal.folder import DATABASE, is_journal, read_mission
-from ..journal.interface import DROP, JournalStep, withdrawn_after
-from ..journal.tables import UPDATES, read_only, read_refused
+from ..journal.tables import DROP, UPDATES, JournalStep, read_only, read_refused, withdrawn_after
 from . import folder as files
 from .held_out import OTHER_SURVEY
 

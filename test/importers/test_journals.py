@@ -12,7 +12,7 @@ from poam_ros.core.geometry import Extent
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.importers.journals import placed_as_recorded, soundings_of_mission
 from poam_ros.journal.folder import read_mission
-from poam_ros.journal.interface import UPDATE
+from poam_ros.journal.tables import UPDATE
 from poam_ros.mapping.drawing import predict
 from poam_ros.mapping.sounding_map import learn
 from poam_ros.mapping.soundings import SoundingMapSettings, Soundings

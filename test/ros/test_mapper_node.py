@@ -31,7 +31,7 @@ from poam_ros.core.clock import SECOND
 from poam_ros.core.errors import CholeskyError
 from poam_ros.frontend.front_end import RawPing
 from poam_ros.frontend.odometry import VehicleState
-from poam_ros.journal.interface import REINSTATE, JournalStep
+from poam_ros.journal.tables import REINSTATE, JournalStep
 from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.run import read_unmapped

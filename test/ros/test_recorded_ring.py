@@ -12,7 +12,7 @@ from poam_ros.app.cli import main
 from poam_ros.core.settings import values_of
 from poam_ros.importers.options import ReadOptions
 from poam_ros.journal.folder import read_mission
-from poam_ros.journal.interface import UPDATE
+from poam_ros.journal.tables import UPDATE
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.ros.mapper import MapperNode
 from poam_ros.ros.planner import PlannerNode
