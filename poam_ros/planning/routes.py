@@ -3,7 +3,6 @@ water under the transducer."""
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import deque
 from contextlib import suppress
@@ -35,7 +34,7 @@ class Routes:
     turns lead beside a leg. The first and the last leg may be from or to a place without such room.
     If there is room nowhere, the margin alone is kept.
 
-    A* on the visibility graph of the area's corners, whose edges are computed on demand.
+    Dijkstra's algorithm on the visibility graph of the area's corners.
 
     Attributes:
         areas: where goals and legs may lie; ``stated``: with the margin alone.
@@ -46,14 +45,13 @@ class Routes:
         self._diameter = 0.0  # of the vehicle's turning circle, in m
         self._turns = areas.corners  # where routes turn [M, 2]
         self._costs: np.ndarray = np.zeros(len(self._turns))  # of these turns, in m
-        self._seen: dict[int, np.ndarray] = {}  # turns visible from a turn
 
     def set_vehicle(self, turning_diameter: float, speed: float) -> None:
         """Set the vehicle's turning diameter in m and its maximum speed in m/s."""
         if turning_diameter == self._diameter:
             return
         self._diameter, self.areas = turning_diameter, self.stated
-        self._seen.clear()
+        self.__dict__.pop("_graph", None)
         if turning_diameter > self.stated.margin and not self.stated.unrestricted:
             with suppress(InputError):  # there is room nowhere
                 self.areas = replace(self.stated, margin=turning_diameter)
@@ -127,35 +125,30 @@ class Routes:
         good[unseen] = False
         return good
 
-    def out_of_reach(self, start: np.ndarray) -> float:
-        """The approximate share of the area with the stated margin that no route from the start [2]
-        comes near, as passages are too narrow to turn in; whatever the depth."""
+    def narrows(self, start: np.ndarray, diameter: str = "capture_radius") -> str:
+        """A warning that no route from the start [2] comes near part of the area with the stated
+        margin, as passages are too narrow to turn in, whatever the depth; empty: none is."""
         areas, places = self.areas, self.stated.raster
         if self.stated.unrestricted or not len(places):
-            return 0.0
+            return ""
         places = np.random.default_rng(0).permutation(places)[:PLACES]
         into = np.array([areas.nearest(place) for place in places])
         near = np.linalg.norm(into - places, axis=1) <= areas.margin  # or beside it, at the edge
-        return 1.0 - float(np.mean(near & Routes.reachable(self, start, into)))
-
-    def narrows(self, start: np.ndarray, diameter: str = "capture_radius") -> str:
-        """A warning that part of the area is out of reach from the start [2]; empty: none is."""
-        width, share = self.areas.margin, self.out_of_reach(start)
-        name = diameter if width > self.stated.margin else "areas.margin"
+        share = 1.0 - float(np.mean(near & Routes.reachable(self, start, into)))
+        name = diameter if areas.margin > self.stated.margin else "areas.margin"
         text = f"{100 * share:.0f} % of the area cannot be reached: passages there are narrower"
-        return f"{text} than twice {name} ({width:g} m)" if share > UNREACHED_SHARE else ""
+        narrow = f"{text} than twice {name} ({areas.margin:g} m)"
+        return narrow if share > UNREACHED_SHARE else ""
 
     def _reached(self, start: np.ndarray) -> np.ndarray:
         """Which corners have a route from an allowed start; boolean [M]."""
+        from scipy.sparse.csgraph import connected_components
+
         # All that can be reached is reached along the near turns, which come last.
-        reached = self.areas.visible(start, self.areas.corners)
-        first = len(self._turns) - len(reached)
-        waiting = np.flatnonzero(reached).tolist()
-        while waiting and not reached.all():
-            found = self._sees(first + waiting.pop())[first:] & ~reached
-            reached |= found
-            waiting += np.flatnonzero(found).tolist()
-        return reached
+        seen = self.areas.visible(start, self.areas.corners)
+        first = len(self._turns) - len(seen)
+        _, part = connected_components(self._graph[first:, first:], directed=False)
+        return np.isin(part, part[seen])
 
     def _sight(self, start: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Which straight legs from a start [2] to allowed places [N, 2] are open; boolean [N].
@@ -174,34 +167,32 @@ class Routes:
         return good
 
     def _shortest(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray | None:
+        from scipy.sparse.csgraph import dijkstra
+
         turns = self._turns
         if not len(turns):
             return None
-        first, last = self._sight(start, turns), self.areas.visible(turns, goal)
-        ahead = np.linalg.norm(turns - goal, axis=1)
-        length = np.linalg.norm(turns - start, axis=1) + self._costs
-        length[~first] = math.inf
-        before = np.full(len(turns), -1)
-        waiting = [(length[k] + ahead[k], k, False) for k in np.flatnonzero(first).tolist()]
-        heapq.heapify(waiting)
-        while waiting and last.any():
-            total, k, arrived = heapq.heappop(waiting)
-            if arrived:
-                return np.vstack((turns[_chain(before, k)], goal))
-            if total > length[k] + ahead[k]:
-                continue  # a shorter route to it was found since
-            if last[k]:
-                heapq.heappush(waiting, (total, k, True))
-            reach = length[k] + np.linalg.norm(turns - turns[k], axis=1) + self._costs
-            for j in np.flatnonzero(self._sees(k) & (reach < length)).tolist():
-                length[j], before[j] = reach[j], k
-                heapq.heappush(waiting, (reach[j] + ahead[j], j, False))
-        return None
+        seen, last = self._sight(start, turns), self.areas.visible(turns, goal)
+        first = np.where(seen, np.linalg.norm(turns - start, axis=1) + self._costs, np.inf)
+        graph = np.full((len(turns) + 1,) * 2, np.inf)
+        graph[:-1, :-1], graph[-1, :-1] = self._graph, first
+        length, before = dijkstra(graph, indices=len(turns), return_predecessors=True)
+        whole = np.where(last, length[:-1] + np.linalg.norm(turns - goal, axis=1), np.inf)
+        best = int(np.argmin(whole))
+        if math.isinf(whole[best]):
+            return None
+        return np.vstack((turns[_chain(before, best)[1:]], goal))
 
-    def _sees(self, k: int) -> np.ndarray:
-        if k not in self._seen:
-            self._seen[k] = self.areas.visible(self._turns[k], self._turns)
-        return self._seen[k]
+    @cached_property
+    def _graph(self) -> np.ndarray:
+        """The cost of driving from a turn to another one [M, M], in m; infinite where a border is
+        between them."""
+        turns, (a, b) = self._turns, np.triu_indices(len(self._turns), 1)
+        cost = np.full((len(turns), len(turns)), np.inf)
+        length = np.linalg.norm(turns[a] - turns[b], axis=1)
+        length[~self.areas.visible(turns[a], turns[b])] = np.inf
+        cost[a, b] = cost[b, a] = length
+        return cost + self._costs
 
 
 def _chain(before: np.ndarray, last: int) -> list[int]:
@@ -277,8 +268,7 @@ class DeepRoutes(Routes):
         self._soundings: deque[tuple[np.ndarray, float]] = deque(maxlen=HEIGHTS)
         self._shallow: list[tuple[np.ndarray, float]] = []  # centre, radius; newer than the map
         self._guarded: dict[tuple[int, int], tuple[np.ndarray, float]] = {}  # place; way to it
-        # Down and right, in m.
-        self._cell = float(grid.y[1] - grid.y[0]), float(grid.x[1] - grid.x[0])
+        self._cell = grid.cell_size[::-1]  # down and right, in m
         self._radius = max(GUARDED, *self._cell)
         self._way = 0.0  # that the vehicle has driven from ping to ping, in m
         self._margin = self._reach = 0.0
@@ -499,10 +489,8 @@ class DeepRoutes(Routes):
 
     def _cells(self, places: np.ndarray) -> np.ndarray:
         """Index of the cell of each place [..., 2] in the flat raster; the nearest outside it."""
-        borders, (rows, columns) = self._grid.borders, self._grid.shape
-        share = (places - borders.lower) / borders.size
-        cell = np.clip((share * (columns, rows)).astype(int), 0, (columns - 1, rows - 1))
-        return cell[..., 1] * columns + cell[..., 0]
+        row, column = self._grid.located(places.reshape(-1, 2))
+        return (row * self._grid.shape[1] + column).reshape(places.shape[:-1])
 
     def _clear_share(self, starts: np.ndarray, ends: np.ndarray, raster: np.ndarray) -> np.ndarray:
         """The share of each leg [N, 2] up to the first cell that is false in the raster [N].
