@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.clock import SECOND, Moment
 from ..core.errors import shown
-from ..core.geometry import MAX_COORDINATE, Extent
+from ..core.geometry import MAX_COORDINATE, Extent, is_place
 from ..core.samples import Samples
 from .events import EXPLORING, OVER, PAUSED, PILOT, STATES, WAITING
 from .odometry import CourseCheck, OdometryBuffer, OdometryRefused, VehicleState
@@ -55,8 +55,8 @@ UNLIMITED = (
     "no_limits", "the sonar's messages have no limits (min_range, max_range): any range is taken; "
     "set sonar.min_range and sonar.max_range",
 )  # fmt: skip
-#: A placed ping: time of measurement; x, y, z, noise, range and the applied corrections, flat.
-Row = tuple[int, tuple[float, ...]]
+#: Of a placed ping: x, y, z, noise, range and the applied corrections, flat.
+Row = tuple[float, ...]
 
 
 class _Waiting(NamedTuple):
@@ -292,79 +292,72 @@ class FrontEnd:
         if self._all_wait(None if newest is None else newest - offset_ns, now):
             return Samples.empty()
         area = settings.workspace and settings.workspace.grown(settings.max_outside)
-        rows: list[Row] = []
+        stamps, rows = list[int](), list[Row]()
         still: deque[_Waiting] = deque()
         for each in self._waiting:
             ping, measured = each.ping, each.ping.stamp_ns + offset_ns
             late = newest is None or measured > newest
             if late and now.steady_s - each.since_s <= settings.odometry_wait:
                 still.append(each)
-            elif late or each.refused:
-                xyz = NOWHERE if late else self._xyz(ping, measured, now)
-                self._drop(each, self._unplaced(each.ahead_ns + offset_ns), measured, xyz)
-            elif isinstance(row := self._row(ping, measured, area, now), str):
-                reason = self._unplaced(each.ahead_ns + offset_ns) if row == NO_ODOMETRY else row
-                self._drop(each, reason, measured, self._xyz(ping, measured, now))
-            elif each.early:
-                self._drop(each, WAITING, measured, (row[0], row[1], row[2]))
-            elif self._standing.full((row[0], row[1]), settings.pings_at_place):
-                self._drop(each, "standing", measured, (row[0], row[1], row[2]))
-                self.pilot.standing = True
+                continue
+            reason, xyz, row = NO_ODOMETRY, NOWHERE, Row()
+            if not late:
+                reason, xyz, row = self._placed(ping, measured, bool(each.refused), area, now)
+            if reason == NO_ODOMETRY:
+                reason = self._unplaced(each.ahead_ns + offset_ns)
+            elif not (reason or each.refused):
+                reason = WAITING if each.early else self._stands(xyz)
+            if reason or each.refused:
+                self._drop(each, reason, measured, xyz)
             else:
-                rows.append((measured, row))
-                self.pilot.standing = False
+                stamps.append(measured)
+                rows.append(row)
         self._waiting = still
         self._earliest = min((each.ping.stamp_ns for each in still), default=0)
-        samples = self.ledger.accept(_unnumbered(rows))
-        for ns, (x, y, _, _, distance, *_) in rows:
+        samples = self.ledger.accept(_unnumbered(stamps, rows))
+        for ns, (x, y, _, _, distance, *_) in zip(stamps, rows, strict=True):
             if text := self._repeated.follow(ns, (x, y), distance):
                 self.warn("repeated_range", text)
         return samples
 
-    def _row(
-        self, ping: RawPing, stamp_ns: int, area: Extent | None, now: Moment
-    ) -> tuple[float, ...] | str:
-        """x, y, z, noise, range and the applied corrections of a ping, or why it is refused."""
-        settings = self.settings
-        if (state := self._state(stamp_ns)) is None:
-            return NO_ODOMETRY
-        if (level := self.level(now)) is None:
-            return "water_level_stale"
-        if (mount := self._mount(ping)) is None:
-            return "no_mount"
-        distance = ping.range * settings.sound_scale
-        level = level if settings.from_surface else 0.0
-        point, beam = place(state, mount, distance, level)
-        if settings.vertical == SURFACE and beam[2] >= 0:
-            return BEAM_UP
-        if area is not None and not area.contains(point[:2]):
-            return "outside_workspace"
-        if not abs(point[2]) <= MAX_ELEVATION:
-            return "wild_elevation"
-        noise = noise_of(settings, ping, state.known_variance, distance)
-        if isinstance(noise, str):
-            return noise
-        water = settings.sound_speed_assumed, settings.sound_speed, level
-        return *point, noise, ping.range, *water, *beam
+    def _stands(self, xyz: Xyz) -> str:
+        """The reason to refuse a ping from this place, as the vehicle stands; empty: none."""
+        standing = self._standing.full(xyz[:2], self.settings.pings_at_place)
+        self.pilot.standing = standing
+        return "standing" if standing else ""
 
-    def _xyz(self, ping: RawPing, stamp_ns: int, now: Moment) -> Xyz:
-        """Where a refused ping was, as far as known: without a valid range the place of the sonar;
-        without a mount that of the vehicle."""
+    def _placed(
+        self, ping: RawPing, stamp_ns: int, refused: bool, area: Extent | None, now: Moment
+    ) -> tuple[str, Xyz, Row]:
+        """Why a ping is refused, empty: it is not; where it was, as far as known: without a valid
+        range the place of the sonar, without a mount that of the vehicle; and its row."""
         settings = self.settings
         if (state := self._state(stamp_ns)) is None:
-            return NOWHERE
+            return NO_ODOMETRY, NOWHERE, ()
         level, mount = self.level(now), self._mount(ping)
-        measured = refusal_reason(ping, settings.min_range, settings.max_range) is None
-        if mount is None:
-            x, y, z = *state.position[:2], math.nan
-        else:
-            distance = ping.range * settings.sound_scale if measured else 0.0
-            added = (level or 0.0) if settings.from_surface else 0.0
-            x, y, z = place(state, mount, distance, added)[0].tolist()
-        if not (abs(x) <= MAX_COORDINATE and abs(y) <= MAX_COORDINATE):
-            return NOWHERE
+        limits = settings.min_range, settings.max_range
+        measured = not refused or refusal_reason(ping, *limits) is None
+        distance = ping.range * settings.sound_scale if measured else 0.0
+        added = (level or 0.0) if settings.from_surface else 0.0
+        end, beam = place(state, mount or mount_of(settings), distance, added)
+        x, y, z = end.tolist() if mount else (*state.position[:2], math.nan)
         known = measured and level is not None and abs(z) <= MAX_COORDINATE
-        return x, y, z if known else math.nan
+        xyz = (x, y, z if known else math.nan) if is_place(np.array((x, y))) else NOWHERE
+        noise = noise_of(settings, ping, state.known_variance, distance)
+        if level is None:
+            return "water_level_stale", xyz, ()
+        if mount is None:
+            return "no_mount", xyz, ()
+        if settings.vertical == SURFACE and beam[2] >= 0:
+            return BEAM_UP, xyz, ()
+        if area is not None and not area.contains(end[:2]):
+            return "outside_workspace", xyz, ()
+        if not abs(z) <= MAX_ELEVATION:
+            return "wild_elevation", xyz, ()
+        if isinstance(noise, str):
+            return noise, xyz, ()
+        water = settings.sound_speed_assumed, settings.sound_speed, added
+        return "", xyz, (x, y, z, noise, ping.range, *water, *beam)
 
     def _state(self, stamp_ns: int) -> VehicleState | None:
         return self.buffer.at(stamp_ns, round(self.settings.odometry_timeout * SECOND))
@@ -405,11 +398,10 @@ class FrontEnd:
         self._waiting.clear()
 
 
-def _unnumbered(rows: list[Row]) -> Samples:
+def _unnumbered(stamps: list[int], rows: list[Row]) -> Samples:
     if not rows:
         return Samples.empty()
-    stamps, values = zip(*rows, strict=True)
-    numbers, table = np.full(len(rows), -1, dtype=np.int64), np.array(values)
+    numbers, table = np.full(len(rows), -1, dtype=np.int64), np.array(rows)
     stamp_ns = np.array(stamps, dtype=np.int64)
     z, noise_std, distance = table[:, 2:5].T
     return Samples(numbers, stamp_ns, table[:, :2], z, noise_std, distance, table[:, 5:])

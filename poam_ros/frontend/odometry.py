@@ -197,23 +197,21 @@ class OdometryBuffer:
 
     def __init__(self, capacity: int = 4096) -> None:
         self._capacity = capacity
-        self._stamps: list[int] = []
         self._states: list[VehicleState] = []
         self._watch = JumpDetector()
         self._jumps: set[int] = set()  # stamps of states that the vehicle cannot have reached
         self.restarts = self.added = 0  # number of states added so far
 
     def __len__(self) -> int:
-        return len(self._stamps)
+        return len(self._states)
 
     @property
     def newest_ns(self) -> int | None:
         """Stamp of the newest state."""
-        return self._stamps[-1] if self._stamps else None
+        return self._states[-1].stamp_ns if self._states else None
 
     def clear(self) -> None:
         """Remove all states."""
-        self._stamps.clear()
         self._states.clear()
         self._jumps.clear()
         self._watch = JumpDetector()
@@ -221,7 +219,7 @@ class OdometryBuffer:
     @property
     def jumped(self) -> bool:
         """Whether the newest state was accepted as ``MOVED``."""
-        return bool(self._stamps) and self._stamps[-1] in self._jumps
+        return self.newest_ns in self._jumps
 
     def add(self, state: VehicleState, max_speed: float = 0.0, max_jump: float = 0.0) -> str | None:
         """Append a state; returns the reason if it is refused.
@@ -236,9 +234,10 @@ class OdometryBuffer:
         # vehicle would place pings wrongly without notice.
         if abs(math.hypot(*state.quaternion) - 1) > NORM_TOLERANCE:
             return "invalid_orientation"
-        if self._stamps and state.stamp_ns <= self._stamps[-1]:
-            if state.stamp_ns > self._stamps[-1] - self.RESTART_NS:
-                return "duplicate" if state.stamp_ns == self._stamps[-1] else "out_of_order"
+        newest = self.newest_ns
+        if newest is not None and state.stamp_ns <= newest:
+            if state.stamp_ns > newest - self.RESTART_NS:
+                return "duplicate" if state.stamp_ns == newest else "out_of_order"
             self.clear()
             self.restarts += 1
         fault = self._watch.check(state, max_speed, max_jump)
@@ -246,21 +245,19 @@ class OdometryBuffer:
             return fault
         if fault == MOVED:
             self._jumps.add(state.stamp_ns)
-        self._stamps.append(state.stamp_ns)
         self._states.append(state)
         self.added += 1
-        if len(self._stamps) > 2 * self._capacity:
-            self._jumps.difference_update(self._stamps[: self._capacity])
-            del self._stamps[: self._capacity]
+        if len(self._states) > 2 * self._capacity:
             del self._states[: self._capacity]
+            self._jumps = {ns for ns in self._jumps if ns >= self._states[0].stamp_ns}
         return None
 
     def heights(self, stamp_ns: np.ndarray) -> np.ndarray:
         """z of the vehicle at stamps [N], as [N] in m, however long the gaps; before the oldest
         state and after the newest one that of these. NaN without any."""
-        if not self._stamps:
+        if not self._states:
             return np.full(len(stamp_ns), np.nan)
-        return np.interp(stamp_ns, self._stamps, [state.position[2] for state in self._states])
+        return np.interp(stamp_ns, *np.array([(s.stamp_ns, s.position[2]) for s in self._states]).T)
 
     def at(self, stamp_ns: int, max_gap_ns: int) -> VehicleState | None:
         """The state interpolated to a stamp; None outside the buffer, across a gap longer than
@@ -269,8 +266,8 @@ class OdometryBuffer:
         Position linearly; attitude along the chord, normalised (the error against the great circle
         is far below a milliradian for the turns between two odometry messages).
         """
-        after = bisect_left(self._stamps, stamp_ns)
-        if after == len(self._stamps):
+        after = bisect_left(self._states, stamp_ns, key=lambda state: state.stamp_ns)
+        if after == len(self._states):
             return None
         b = self._states[after]
         if b.stamp_ns == stamp_ns:

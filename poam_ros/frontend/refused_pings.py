@@ -164,16 +164,17 @@ class RefusedPings:
 
     def more(self, reason: str, stamp_ns: np.ndarray, xyz: np.ndarray) -> RefusedPings:
         """These and further pings of a reason, in order: stamp_ns [K], xyz [K, 3]."""
-        if not len(stamp_ns):
-            return self
-        first, same = self.counts.get(reason, 0), self.reason == reason
+        first, new = self.counts.get(reason, 0), slice(-MAX_PER_REASON, None)
         last = first + len(stamp_ns)
-        new = slice(max(0, len(stamp_ns) - MAX_PER_REASON), None)
-        old = self[~same | (self.number >= last - MAX_PER_REASON)]
-        number = np.arange(first, last)[new]
-        columns = (np.full(len(number), reason), number, stamp_ns[new], xyz[new])
-        known = (old.reason, old.number, old.stamp_ns, old.xyz)
-        return RefusedPings(*map(np.concatenate, zip(known, columns, strict=True)))
+        places = zip(
+            range(first, last)[new], stamp_ns[new].tolist(), xyz[new].tolist(), strict=True
+        )
+        more = [RefusedPing(reason, number, ns, *place) for number, ns, place in places]
+        return RefusedPings.of(
+            row
+            for row in (*self.rows, *more)
+            if row.reason != reason or row.number >= last - MAX_PER_REASON
+        )
 
 
 class Ledger:

@@ -1,5 +1,5 @@
-"""The journal as the model loop uses it: one that writes nothing, and one that writes on a thread of
-its own, beside the callbacks and the model's thread."""
+"""The journal as the model loop uses it: one that writes nothing, and one that writes on its own
+thread, beside the callbacks and the model's thread."""
 
 from __future__ import annotations
 

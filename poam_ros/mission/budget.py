@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.current import STRONGEST, Current
+from ..core.current import Current
 from ..core.errors import quantity
 from ..core.geometry import Extent, path_length
 from ..planning.situation import no_extra
@@ -24,8 +24,6 @@ STRAIGHT = 0.98
 #: Standard deviations, as shares of the vehicle's speed: of a velocity, of the current, and of the
 #: speed through water from the stated one. The last two decide where the track has one direction.
 NOISE, CURRENT, SPEED = 0.05, 0.3, 0.2
-#: Rounds of the fit.
-ROUNDS = 20
 #: Least number of straight parts.
 ENOUGH = 3
 
@@ -213,31 +211,30 @@ def learned_current(
     """The current, and the speed through water, from which a track follows best; None: too short.
 
     Velocities over ground of a vehicle at constant speed through water lie on a circle around the
-    current. It is fitted by least squares, with weights 1 / (1 + residual^2)^2 after the first
-    rounds, as the vehicle may have slowed down or stopped.
+    current. It is fitted by least squares, then with residuals r / sqrt(1 + r^2), as the vehicle
+    may have slowed down or stopped (Geman and McClure 1985).
 
     Args:
         track: times in s and places in m, oldest first [K, 3].
         speed: the vehicle's stated speed, in m/s.
         stated: the current's stated velocity [2], in m/s.
     """
+    from scipy.optimize import least_squares  # only with a way home
+
     velocities = _velocities(track)
     if len(velocities) < ENOUGH:
         return None
     noise = NOISE * float(np.median(np.linalg.norm(velocities, axis=1)))
-    x, prior = np.array([*stated, speed]), np.array([*stated, speed])
+    prior = np.array([*stated, speed])
     loose = np.array([CURRENT, CURRENT, SPEED]) * speed
-    for turn in range(ROUNDS):
-        away = velocities - x[:2]
-        radius = np.maximum(np.linalg.norm(away, axis=1), 1e-9)
-        residual = (radius - x[2]) / noise
-        weights = np.ones(len(away)) if turn < ROUNDS // 4 else (1 + residual**2) ** -2
-        rows = np.column_stack((-away / radius[:, None], -np.ones(len(away)))) / noise
-        normal = rows.T @ (rows * weights[:, None]) + np.diag(loose**-2)
-        x = x - np.linalg.solve(normal, rows.T @ (weights * residual) + (x - prior) / loose**2)
-        x[2] = max(x[2], 1e-3 * speed)
-        x[:2] *= min(1.0, STRONGEST * x[2] / max(math.hypot(*x[:2]), 1e-12))
-    return Current(*x.tolist())
+
+    def residuals(x: np.ndarray, robust: bool) -> np.ndarray:
+        away = (np.linalg.norm(velocities - x[:2], axis=1) - x[2]) / noise
+        return np.append(away / np.sqrt(1 + away**2) if robust else away, (x - prior) / loose)
+
+    start = least_squares(residuals, prior, args=(False,)).x
+    *velocity, through = least_squares(residuals, start, args=(True,)).x.tolist()
+    return Current.at_most(velocity, max(through, 1e-3 * speed))
 
 
 def _velocities(track: np.ndarray) -> np.ndarray:
@@ -319,7 +316,7 @@ class WayHome:
     def _seconds(self, home: np.ndarray, speed: float) -> Callable[[np.ndarray], float]:
         """Time in s for the way from a place [2], with a turn at its beginning, and the reserve; in
         the current as learned, or as stated, at ``speed`` (m/s)."""
-        stated = Current.at_most(self._goals.arrival.get("current", (0.0, 0.0)), speed)
+        stated = Current.at_most(self._goals.stated_current, speed)
         learned = learned_current(self._track.newest, speed, (stated.x, stated.y))
         self.current = learned or (None if stated.still else stated)
         current = self.current or stated

@@ -310,7 +310,7 @@ class Guidance:
 
     @property
     def _arrival(self) -> dict[str, Any]:
-        """The settings of an ``ArrivalDetector``."""
+        """As ``GoalQueue.set_arrival`` takes them."""
         names = "goal_radius", "capture_radius", "max_speed", "current"
         return {name: self._values[name] for name in names}
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,52 +22,45 @@ REACHED, PASSED, TIMEOUT = "reached", "passed", "timeout"
 STOPPED = 0.02
 #: Kinds of legs: along a route; straight out of a keep-out or its margin; back from shallow water.
 ROUTE, ESCAPE, BACK = "route", "escape", "back"
+#: The time limit of a waypoint: times that of its route, and s for each leg of it.
+DETOUR, GRACE = 2.0, 30.0
 
 
-class ArrivalDetector:
-    """Detects arrival at one goal from positions over time, for any kind of vehicle.
+class Leg:
+    """A straight leg to a goal; detects the arrival from positions over time, for any vehicle.
 
     ``reached``: the path came within ``goal_radius`` of the goal, at or between two positions.
     ``passed``: the closest approach lies within ``capture_radius``, and the vehicle moves away (it
     may never come nearer with bounded turning) or has come to rest there.
-    ``timeout``: twice the time of the straight line, plus half a minute for turning and delays. A
-    current against the vehicle lengthens it.
 
     A decrease of the distance that starts inside the capture radius is not an approach: a vehicle
     must first move away from a goal inside its turning circle before it can reach it.
 
     Args:
         goal: [2], in m.
+        kind: of leg.
         goal_radius: in m; also how far the distance must fall and rise again in an approach.
         capture_radius: in m; about the vehicle's turning diameter.
-        max_speed: of the vehicle, in m/s; determines the time limit.
-        current: velocity of the water [2], in m/s.
     """
 
-    DETOUR = 2.0  # times the straight line
-    GRACE = 30.0  # seconds
     REST = 3.0  # seconds without motion within the capture radius
 
     def __init__(
         self,
         goal: np.ndarray,
+        kind: str = ROUTE,
         goal_radius: float = GOAL_RADIUS,
         capture_radius: float = CAPTURE_RADIUS,
-        max_speed: float = 1.0,
-        current: Sequence[float] = (0.0, 0.0),
     ) -> None:
-        self.goal = np.array(goal, dtype=float)
-        self.goal_radius = goal_radius
-        self.capture_radius = capture_radius
-        self._max_speed, self._current = max_speed, Current.at_most(current, max_speed)
-        self.deadline = math.inf  # on the clock of update(), from the first position on
+        self.goal, self.kind = np.asarray(goal, dtype=float), kind
+        self.goal_radius, self.capture_radius = goal_radius, capture_radius
         self._last_time: float | None = None
         self._position = self._anchor = self.goal
 
     def update(self, position: np.ndarray, time_s: float) -> str | None:
-        """Process the position [2] at a time in s; 'reached', 'passed', 'timeout' or None.
+        """Process the position [2] at a time in s; ``reached``, ``passed`` or None.
 
-        The first call starts the clock. A clock that jumps back restarts detection.
+        A clock that jumps back restarts detection.
         """
         position = np.asarray(position, dtype=float)
         if self._last_time is None or time_s < self._last_time:
@@ -82,20 +74,10 @@ class ArrivalDetector:
         if math.dist(position, self._anchor) > self.goal_radius:
             self._anchor, self._anchor_time = position, time_s
         rests = distance <= self.capture_radius and time_s - self._anchor_time >= self.REST
-        if self._turned_away(closest, distance) or rests:
-            return PASSED
-        return TIMEOUT if time_s > self.deadline else None
-
-    def limit(self, position: np.ndarray) -> float:
-        """The time limit from a position [2], in s."""
-        distance, way = float(np.linalg.norm(position - self.goal)), self.goal - position
-        angle = math.atan2(way[1], way[0])
-        speed = min(self._max_speed, self._current.speed_over_ground(angle))
-        return self.DETOUR * distance / speed + self.GRACE
+        return PASSED if self._turned_away(closest, distance) or rests else None
 
     def _start(self, position: np.ndarray, time_s: float) -> None:
         distance = float(np.linalg.norm(position - self.goal))
-        self.deadline = time_s + self.limit(position)
         self._position = position
         self._anchor, self._anchor_time = position, time_s
         self._falling = False
@@ -129,25 +111,17 @@ def _distance_to_segment(point: np.ndarray, start: np.ndarray, end: np.ndarray) 
     return float(np.linalg.norm(start + fraction * along - point))
 
 
-@dataclass(frozen=True)
-class Leg:
-    """A straight leg to a goal [2], of a kind; ``watch`` detects the arrival."""
-
-    goal: np.ndarray
-    kind: str
-    watch: ArrivalDetector
-
-
 class GoalQueue:
     """The waypoints to drive to, and the legs of the route to the present one.
 
     The route to a waypoint is planned from where the vehicle is when its turn comes, and again if
-    the vehicle drifts so that the rest of the leg comes too close to a keep-out. Its time limit is
-    that of its first route: no later one renews it.
+    the vehicle drifts so that the rest of the leg comes too close to a keep-out. It is given up
+    (``timeout``) after twice the time of its first route, plus half a minute a leg for turning and
+    delays. A current against the vehicle lengthens that; a later route does not.
 
     Args:
         routes: plans routes around keep-outs.
-        arrival: arguments of ``ArrivalDetector`` but the goal.
+        arrival: see ``set_arrival``.
 
     Attributes:
         leg: the present leg; None: no goal.
@@ -168,7 +142,7 @@ class GoalQueue:
         self.purpose = ""
         self.results: Counter[str] = Counter()
         self.clipped = self.unreachable = self.finished = 0
-        self._left = math.inf  # s until the present waypoint is given up
+        self._left: float | None = None  # s until the present waypoint is given up
         self._updated_s: float | None = None  # time of the last position on the way to it
         self._aimed: np.ndarray | None = None  # where the last route began
         self.set_arrival(arrival or {})
@@ -188,19 +162,15 @@ class GoalQueue:
         """The ends of all further legs, as far as planned, and the waypoints after them [2]."""
         return [*self.turns, *self.queue]
 
-    @property
-    def turning_radius(self) -> float:
-        """Smallest radius of a turn, in m."""
-        return self.arrival.get("capture_radius", CAPTURE_RADIUS) / 2
-
-    @property
-    def max_speed(self) -> float:
-        """The vehicle's top speed through water, in m/s."""
-        return float(self.arrival.get("max_speed", 1.0))
-
     def set_arrival(self, arrival: Mapping[str, Any]) -> None:
-        """Replace the settings of ``ArrivalDetector``, from the next goal on."""
-        self.arrival = dict(arrival)
+        """Replace the settings of arrival, from the next goal on: ``goal_radius`` and
+        ``capture_radius`` as of ``Leg``, the vehicle's ``max_speed`` through water in m/s, and a
+        known ``current``, the water's velocity [2] in m/s."""
+        values = {"goal_radius": GOAL_RADIUS, "capture_radius": CAPTURE_RADIUS, **arrival}
+        self.max_speed = float(values.pop("max_speed", 1.0))
+        self.stated_current = values.pop("current", (0.0, 0.0))
+        self._radii = values
+        self.turning_radius = values["capture_radius"] / 2  # the smallest one, in m
         self.routes.set_vehicle(2 * self.turning_radius, self.max_speed)
 
     def add(self, path: np.ndarray, purpose: str = "") -> None:
@@ -251,8 +221,8 @@ class GoalQueue:
         self.turns.clear()
         self.unreachable += 1
         self.finished += 1
-        self._left, self._updated_s = math.inf, None
-        self.leg = Leg(place, BACK, ArrivalDetector(place, **self.arrival))
+        self._left = self._updated_s = None
+        self.leg = Leg(place, BACK, **self._radii)
 
     def update(self, position: np.ndarray, measured: float) -> str | None:
         """Take position [2] at a time in s; returns how the current leg ended, or None.
@@ -263,8 +233,10 @@ class GoalQueue:
         if leg is None:
             return None
         self._updated_s = measured
+        if self._left is None:
+            self._left = self._limit(position, leg)
         self._left -= 0.0 if before is None else max(0.0, measured - before)
-        arrival = leg.watch.update(position, measured)
+        arrival = leg.update(position, measured)
         if arrival is None and self._left < 0:
             arrival = TIMEOUT
         if arrival is not None:
@@ -286,12 +258,7 @@ class GoalQueue:
                 self._aim(position, self.turns.popleft())
                 continue
             self._aim(position, self.queue.popleft())
-            self._updated_s, self._left = None, 0.0
-            begin = position
-            ends: list[np.ndarray] = [] if self.leg is None else [self.leg.goal, *self.turns]
-            for end in ends:
-                self._left += ArrivalDetector(end, **self.arrival).limit(begin)
-                begin = end
+            self._left = self._updated_s = None
 
     def resume(self, position: np.ndarray | None) -> None:
         """Go on after a pause, which takes no time of the waypoint's limit."""
@@ -311,6 +278,13 @@ class GoalQueue:
         ends = [] if self.leg is None else [self.leg.goal]
         return path_length(np.array([position, *ends, *self.turns]))
 
+    def _limit(self, position: np.ndarray, leg: Leg) -> float:
+        """How long the way from position [2] to the present waypoint may take, in s."""
+        way = np.array([position, leg.goal, *self.turns])
+        current = Current.at_most(self.stated_current, self.max_speed)
+        seconds = max(current.seconds(way), path_length(way) / self.max_speed)
+        return DETOUR * seconds + GRACE * (len(way) - 1)
+
     def _aim(self, position: np.ndarray, place: np.ndarray) -> None:
         route = self.routes.route(position, place)
         if route is None:
@@ -319,7 +293,7 @@ class GoalQueue:
             return
         # A leg shorter than goal_radius ends at once, where it began. Where the vehicle stopped, on
         # the way out of a margin or beside a corner, it would be planned again without end.
-        near = self.arrival.get("goal_radius", GOAL_RADIUS)
+        near = self._radii["goal_radius"]
         stopped = self._aimed is not None and math.dist(position, self._aimed) < STOPPED
         self._aimed = position
         if stopped or not self.routes.areas.allowed(position[None])[0]:
@@ -332,4 +306,4 @@ class GoalQueue:
         first, *rest = *route[:-1], place if np.array_equal(route[-1], place) else route[-1]
         self.turns.extendleft(reversed(rest))
         kind = ESCAPE if self.routes.too_close(position, first) else ROUTE
-        self.leg = Leg(first, kind, ArrivalDetector(first, **self.arrival))
+        self.leg = Leg(first, kind, **self._radii)

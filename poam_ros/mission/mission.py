@@ -165,7 +165,7 @@ class Mission:
         workspace: every goal is clipped to it.
         areas: where goals and legs may lie; None: anywhere in the workspace.
         clearance: how much water the vehicle needs; None: it does not matter.
-        arrival: arguments of ``ArrivalDetector`` but the goal.
+        arrival: see ``GoalQueue.set_arrival``.
         max_samples: samples since the start, counted by the mapper; 0: no limit.
         max_duration: s; 0: no limit.
         autostart: whether it starts by itself, with the first position while it is ``ready``.

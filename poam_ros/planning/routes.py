@@ -51,7 +51,7 @@ class Routes:
         if turning_diameter == self._diameter:
             return
         self._diameter, self.areas = turning_diameter, self.stated
-        self.__dict__.pop("_graph", None)
+        self.__dict__.pop("_network", None)
         if turning_diameter > self.stated.margin and not self.stated.unrestricted:
             with suppress(InputError):  # there is room nowhere
                 self.areas = replace(self.stated, margin=turning_diameter)
@@ -147,7 +147,7 @@ class Routes:
         # All that can be reached is reached along the near turns, which come last.
         seen = self.areas.visible(start, self.areas.corners)
         first = len(self._turns) - len(seen)
-        _, part = connected_components(self._graph[first:, first:], directed=False)
+        _, part = connected_components(self._network[first:, first:], directed=False)
         return np.isin(part, part[seen])
 
     def _sight(self, start: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -175,7 +175,7 @@ class Routes:
         seen, last = self._sight(start, turns), self.areas.visible(turns, goal)
         first = np.where(seen, np.linalg.norm(turns - start, axis=1) + self._costs, np.inf)
         graph = np.full((len(turns) + 1,) * 2, np.inf)
-        graph[:-1, :-1], graph[-1, :-1] = self._graph, first
+        graph[:-1, :-1], graph[-1, :-1] = self._network, first
         length, before = dijkstra(graph, indices=len(turns), return_predecessors=True)
         whole = np.where(last, length[:-1] + np.linalg.norm(turns - goal, axis=1), np.inf)
         best = int(np.argmin(whole))
@@ -184,7 +184,7 @@ class Routes:
         return np.vstack((turns[_chain(before, best)[1:]], goal))
 
     @cached_property
-    def _graph(self) -> np.ndarray:
+    def _network(self) -> np.ndarray:
         """The cost of driving from a turn to another one [M, M], in m; infinite where a border is
         between them."""
         turns, (a, b) = self._turns, np.triu_indices(len(self._turns), 1)

@@ -104,8 +104,7 @@ def load_terrain(
             tile such as ``N17E073`` (fetched once, then cached), or the path of a raster.
         extent: where the raster's outer borders lie, in m.
         elevation_range: (lowest, highest) in m to scale the elevation to, linearly.
-        preparation: a name of ``PREPARATIONS``, such as ``paper`` for the paper's grey values;
-            None: the elevation is unchanged.
+        preparation: ``paper`` for the paper's grey values; None: the elevation is unchanged.
         seed: of a generated terrain.
 
     Raises:
@@ -113,10 +112,8 @@ def load_terrain(
             scaled.
         InputError: the elevation range is empty, or the preparation unknown.
     """
-    if preparation is not None and preparation not in PREPARATIONS:
-        raise InputError(
-            f"preparation: expected one of {', '.join(PREPARATIONS)}, got {preparation!r}"
-        )
+    if preparation not in (None, "paper"):
+        raise InputError(f"preparation: expected paper, got {preparation!r}")
     path = Path(source).expanduser()
     if source in BUILT_IN:
         name, elevation = source, BUILT_IN[source](seed)
@@ -136,7 +133,7 @@ def load_terrain(
             # The public copy of the tiles has depths from charts in the sea, which would take up a
             # part of the grey values; the mission measured 0 m there.
             elevation = np.maximum(elevation, 0.0)
-        elevation = PREPARATIONS[preparation](name, elevation)
+        elevation = paper_grey(name, elevation)
     if elevation_range is not None:
         elevation = scaled(name, elevation, elevation_range)
     # The defaults of a lake do not suit its shape at another scale.
@@ -318,10 +315,6 @@ def resampled(raster: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
         raise TerrainError(needs_extra("resampling", "Pillow", "sim")) from None
     image = Image.fromarray(raster.astype(np.float32))
     return np.asarray(image.resize(shape[::-1], Image.Resampling.BICUBIC), dtype=float)
-
-
-#: Name -> (name of the terrain, elevation without voids) -> elevation.
-PREPARATIONS: dict[str, Callable[[str, np.ndarray], np.ndarray]] = {"paper": paper_grey}
 
 
 def seamounts(seed: int) -> np.ndarray:

@@ -77,7 +77,14 @@ class Leg:
 
 @dataclass(frozen=True)
 class Path:
-    """Legs driven one after the other from ``start``; without legs the vehicle stays there."""
+    """Legs over ground, driven one after the other from ``start``; without legs the vehicle stays
+    there. Times are those of still water.
+
+    In a current the vehicle heads into it by the crab angle, so that it stays on the path. A circle
+    of radius r over ground takes a turn rate of up to (w + c)^2 / (w r), with w the speed through
+    water and c the current: more than the leg's, which holds in still water. So that w exceeds c
+    also in slow turns, it is the hypotenuse of the leg's speed and c, up to the maximum.
+    """
 
     start: Pose
     legs: tuple[Leg, ...] = ()
@@ -96,7 +103,8 @@ class Path:
         return metres
 
     def pose(self, time: float) -> Pose:
-        """The pose ``time`` seconds after the start; the last one after the end."""
+        """The pose ``time`` seconds after the start, heading along the path; the last one after
+        the end."""
         pose = self.start
         for leg in self.legs:
             spent = min(time, leg.duration)
@@ -106,13 +114,46 @@ class Path:
                 break
         return pose
 
-    def rates(self, time: float) -> tuple[float, float]:
-        """Speed and turn rate just before ``time``; (0, 0) after the end."""
+    def at(self, time: float) -> Leg | None:
+        """The leg just before ``time``; None after the end."""
         for leg in self.legs:
             if time <= leg.duration:
-                return leg.speed, leg.turn_rate
+                return leg
             time -= leg.duration
-        return 0.0, 0.0
+        return None
+
+    def heading_pose(self, time: float, current: Current) -> Pose:
+        """The pose at a time, with the vehicle's heading in a current."""
+        pose = self.pose(time)
+        if current.still or not self.legs:
+            return pose
+        water = _through_water(self.at(time) or self.legs[-1], current)
+        return Pose(pose.x, pose.y, wrap(water.heading(pose.yaw)))
+
+    def after(self, begin: float, seconds: float, current: Current) -> float:
+        """The path's time after driving in a current for ``seconds`` from the time ``begin``."""
+        if current.still:
+            return begin + seconds
+        for _ in range(steps := max(1, math.ceil(seconds / MAX_STEP))):
+            begin = self._step(begin, seconds / steps, current)
+        return begin
+
+    def _step(self, begin: float, seconds: float, current: Current) -> float:
+        end = 0.0
+        for leg in self.legs:
+            end += leg.duration
+            if begin >= end:
+                continue
+            water = _through_water(leg, current)
+            rate = water.speed_over_ground(self.pose(begin).yaw) / leg.speed
+            if leg.turn_rate:  # the midpoint rule
+                middle = min(begin + rate * seconds / 2, end)
+                rate = water.speed_over_ground(self.pose(middle).yaw) / leg.speed
+            if begin + rate * seconds <= end:
+                return begin + rate * seconds
+            seconds -= (end - begin) / rate
+            begin = end
+        return begin
 
     def stays_inside(self, environment: Extent) -> bool:
         """Whether every point of the path is inside, at least BORDER_MARGIN from the border."""
@@ -121,6 +162,12 @@ class Path:
             points.extend(leg.extremes(pose))
             pose = leg.drive(pose, leg.duration)
         return bool(np.all(environment.contains(np.array(points), slack=-BORDER_MARGIN)))
+
+
+def _through_water(leg: Leg, current: Current) -> Current:
+    """A current, and the speed through water at which a leg is driven in it."""
+    speed = min(current.speed, math.hypot(leg.speed, current.x, current.y))
+    return Current(current.x, current.y, speed)
 
 
 def wrap(angle: float) -> float:
@@ -171,67 +218,6 @@ def _turn(angle: float, side: float) -> float:
     turn += 2 * math.pi if turn < 0 else 0.0
     # Rounding must not turn zero into a full circle.
     return 0.0 if turn > 2 * math.pi - 1e-9 else turn
-
-
-@dataclass(frozen=True)
-class PathInCurrent:
-    """A path over ground, driven in a current.
-
-    The vehicle heads into the current by the crab angle, so that it stays on the path. A circle of
-    radius r over ground takes a turn rate of up to (w + c)^2 / (w r), with w the speed through
-    water and c the current: more than the leg's, which holds in still water. So that w exceeds c
-    also in slow turns, it is the hypotenuse of the leg's speed and c, up to the maximum.
-
-    Args:
-        path: with the times of still water.
-        current: with the vehicle's maximum speed.
-    """
-
-    path: Path
-    current: Current
-
-    def after(self, begin: float, seconds: float) -> float:
-        """The path's time after driving for ``seconds`` from the path's time ``begin``."""
-        if self.current.still:
-            return begin + seconds
-        for _ in range(steps := max(1, math.ceil(seconds / MAX_STEP))):
-            begin = self._step(begin, seconds / steps)
-        return begin
-
-    def pose(self, time: float) -> Pose:
-        """The pose at the path's time, with the vehicle's heading."""
-        pose = self.path.pose(time)
-        if self.current.still or not self.path.legs:
-            return pose
-        leg = next((leg for leg, end in self._legs() if time <= end), self.path.legs[-1])
-        return Pose(pose.x, pose.y, wrap(self._through_water(leg).heading(pose.yaw)))
-
-    def _legs(self) -> Iterator[tuple[Leg, float]]:
-        """The legs, and when they end."""
-        end = 0.0
-        for leg in self.path.legs:
-            end += leg.duration
-            yield leg, end
-
-    def _through_water(self, leg: Leg) -> Current:
-        current = self.current
-        speed = min(current.speed, math.hypot(leg.speed, current.x, current.y))
-        return Current(current.x, current.y, speed)
-
-    def _step(self, begin: float, seconds: float) -> float:
-        for leg, end in self._legs():
-            if begin >= end:
-                continue
-            water = self._through_water(leg)
-            rate = water.speed_over_ground(self.path.pose(begin).yaw) / leg.speed
-            if leg.turn_rate:  # the midpoint rule
-                middle = min(begin + rate * seconds / 2, end)
-                rate = water.speed_over_ground(self.path.pose(middle).yaw) / leg.speed
-            if begin + rate * seconds <= end:
-                return begin + rate * seconds
-            seconds -= (end - begin) / rate
-            begin = end
-        return begin
 
 
 class DubinsVehicle:
@@ -292,15 +278,11 @@ class DubinsVehicle:
 
     @property
     def pose(self) -> Pose:
-        return self._driven.pose(self._time)
+        return self._path.heading_pose(self._time, self._current)
 
     @property
     def direction(self) -> float:
         return self._path.pose(self._time).yaw
-
-    @property
-    def _driven(self) -> PathInCurrent:
-        return PathInCurrent(self._path, self._current)
 
     def set_goal(self, goal: Sequence[float] | np.ndarray | None) -> None:
         """Drive to goal (x, y) from now on, or hold station here (None).
@@ -332,16 +314,17 @@ class DubinsVehicle:
             return lambda seconds: before
         if not self._planned:
             self._plan(self.goal)
-        driven, begin, before = self._driven, self._time, self.pose
-        end = driven.after(begin, duration)
-        self.speed, self.turn_rate = self._path.rates(end)
-        self._time = min(end, self._path.duration)
-        if not self._current.still:
+        path, begin, current, before = self._path, self._time, self._current, self.pose
+        end = path.after(begin, duration, current)
+        if leg := path.at(end):
+            self.speed, self.turn_rate = leg.speed, leg.turn_rate
+        self._time = min(end, path.duration)
+        if not current.still:
             pose = self.pose
             self.speed = math.dist((pose.x, pose.y), (before.x, before.y)) / duration
             self.turn_rate = wrap(pose.yaw - before.yaw) / duration
         self._check_arrival(self.goal)
-        return lambda seconds: driven.pose(driven.after(begin, seconds))
+        return lambda seconds: path.heading_pose(path.after(begin, seconds, current), current)
 
     def _plan(self, goal: tuple[float, float]) -> None:
         """Take the shortest path that stays inside; keep the present one if there is none yet."""

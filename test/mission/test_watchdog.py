@@ -184,7 +184,7 @@ def test_a_stationary_vehicle_pauses_the_mission_over_several_goals():
     watched = Watched(progress_timeout=40.0)
     goals = watched.mission.goals
     goals.add(np.array([[9.0, -9.0], [-9.0, -9.0], [-9.0, 9.0]]))
-    goals.arrival["max_speed"] = 10.0  # a goal is given up after 33 s
+    goals.max_speed = 10.0  # a goal is given up after 33 s
     goals.replan(watched.mission.position)
     watched.wait(40, SONAR)
     assert watched.mission.state == "pilot" and goals.results == {"timeout": 1}

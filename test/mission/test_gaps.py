@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.planning.areas import NavigableArea
-from poam_ros.planning.gaps import (
+from poam_ros.mission.target import (
     CoverageGaps,
     ReachableCells,
     diagonal,
@@ -13,6 +12,7 @@ from poam_ros.planning.gaps import (
     to_nearest,
     tour_length,
 )
+from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.routes import Routes
 
 WORKSPACE = Extent(-10, 30, 0, 20)
