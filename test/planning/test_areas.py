@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import shapely
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geodesy import WGS84, GeoReference, transformed
@@ -26,33 +27,7 @@ def at(*xy: float) -> np.ndarray:
     return np.array(xy, dtype=float)
 
 
-# --- By other means than the code under test: plain numbers, one pair at a time ---
-
-
-def inside(corners, x: float, y: float) -> bool:
-    """Whether a point lies in a polygon, by its winding number."""
-    places, winding = corners.tolist(), 0.0
-    for (px, py), (qx, qy) in zip(places, places[1:] + places[:1], strict=True):
-        ax, ay, bx, by = px - x, py - y, qx - x, qy - y
-        winding += math.atan2(ax * by - ay * bx, ax * bx + ay * by)
-    return abs(winding) > math.pi
-
-
-def parts_inside(corners, start, end) -> list[bool]:
-    """Which parts of a straight leg, from one border to the next, lie inside a polygon."""
-    along, cuts = end - start, [0.0, 1.0]
-    for k in range(len(corners)):
-        a, side = corners[k], corners[(k + 1) % len(corners)] - corners[k]
-        across = along[0] * side[1] - along[1] * side[0]
-        if across:
-            off = a - start
-            t = (off[0] * side[1] - off[1] * side[0]) / across
-            u = (off[0] * along[1] - off[1] * along[0]) / across
-            if 0 < t < 1 and 0 <= u <= 1:
-                cuts.append(t)
-    cuts.sort()
-    middles = [(a + b) / 2 for a, b in pairwise(cuts) if b > a]
-    return [inside(corners, *(start + t * along)) for t in middles]
+# --- By other means than the code under test, which goes by distances ---
 
 
 def random_polygon(rng: np.random.Generator) -> np.ndarray:
@@ -83,10 +58,11 @@ def random_areas(rng: np.random.Generator, margin: float = 0.5) -> NavigableArea
 
 
 def may_take(areas: NavigableArea, start: np.ndarray, end: np.ndarray) -> bool:
-    """Whether a leg stays out of keep-outs and in the polygon, by other means."""
-    if any(any(parts_inside(corners, start, end)) for corners in areas.keep_outs):
+    """Whether a leg stays out of keep-outs and in the polygon, by how their insides meet."""
+    leg = shapely.LineString((start, end))
+    if any(shapely.relate(shapely.Polygon(c), leg)[0] != "F" for c in areas.keep_outs):
         return False
-    return areas.polygon is None or all(parts_inside(areas.polygon, start, end))
+    return areas.polygon is None or shapely.Polygon(areas.polygon).covers(leg)
 
 
 @pytest.mark.slow
@@ -360,7 +336,7 @@ def test_output_of_poam_waypoints_is_read_as_areas(tmp_path, origin, ending):
 @pytest.mark.parametrize(("ending", "crs"), [(".gpkg", "EPSG:4326"), (".shp", "EPSG:32632")])
 def test_polygons_of_a_gis_in_any_coordinate_system(tmp_path, ending, crs):
     """The column ``kind`` says what they are; a hole of the workspace is a keep-out."""
-    shapely, raw = pytest.importorskip("shapely"), pytest.importorskip("pyogrio").raw
+    raw = pytest.importorskip("pyogrio").raw
     frame = GeoReference(47.3, 8.55)
     outer, hole, keep_out = (
         transformed(WGS84, crs, np.array([frame.to_degrees(corner)[::-1] for corner in ring]))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent, Grid
-from poam_ros.core.maps import ElevationMap, Predicted
+from poam_ros.core.maps import ElevationMap
 from poam_ros.models.mapper import BathymetricMapper, ModelSettings
 from poam_ros.planning.planners import MaxEntropyOptions, Situation, max_entropy
-from poam_ros.planning.situation import GridView, ModelView, discount_visited
+from poam_ros.planning.situation import GridView, discount_visited
 from poam_ros.simulation.terrain import load_terrain
 
 NOWHERE = np.empty((0, 2))
@@ -64,22 +64,6 @@ def test_holes_in_a_map_neither_warn_nor_are_chosen(hole):
         [waypoint] = max_entropy(view, situation, MaxEntropyOptions(), rng)
     np.testing.assert_array_equal(np.isfinite(at_nodes)[variance.ravel() == hole], False)
     assert waypoint[0] <= 11
-
-
-@pytest.mark.parametrize("noise", [True, False])
-def test_a_model_view_asks_once_for_exactly_the_points(noise):
-    asked = []
-
-    class Model:
-        def predict(self, xy, noise):
-            asked.append((xy, noise))
-            return Predicted(xy[:, 0], xy[:, 1] + noise)
-
-    points = np.array([[1.0, 2.0], [3.0, 4.0]])
-    seen = ModelView(Model(), noise).predict(points)
-    assert [said for _, said in asked] == [noise]
-    assert asked[0][0] is points
-    assert seen.variance.tolist() == [2.0 + noise, 4.0 + noise]
 
 
 # --- Places visited since the map ---
