@@ -20,7 +20,7 @@ from ..core.errors import InputError
 from ..core.files import UNREADABLE, atomic_write, rename_folder, verify, write_checksums
 from ..core.geometry import Extent, Grid
 from ..core.maps import ElevationMap
-from ..core.reading import LONGEST_LINE, TEXT_FACTOR, lines, read_arrays, refuse_larger
+from ..core.reading import TEXT_FACTOR, lines, read_arrays, refuse_larger
 from ..core.samples import Samples
 
 #: Columns of a sweep's runs.csv, one row per finished run, which is also in its folder's run.csv.
@@ -37,8 +37,8 @@ HELD_OUT = "held_out"
 MAP, SAVED = "map.npz", "saved"
 #: Rows of a table that are converted at a time.
 ROWS = 10_000
-#: Characters of a table that are read at a time, about.
-BLOCK = 500_000
+#: Columns of text in tables of numbers.
+TEXTS = ("day", "file", "line")
 #: Beginnings of a cell that a spreadsheet takes for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 #: Characters for which a cell is quoted.
@@ -142,34 +142,16 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]
     Raises:
         InputError: if the file is missing, empty or not numbers, or lacks a column.
     """
-    expected = "a table of numbers with a header"
-    with _refusing(path, expected), path.open(newline="") as file:
-        refuse_larger("its content", path.stat().st_size)
-        header, *_ = csv.reader(islice(lines(file), 1))
-        words = {name: i for i, name in enumerate(header) if name in ("day", "file", "line")}
-        numbers = [i for i, name in enumerate(header) if name not in words]
-        texts: dict[str, list[str]] = {name: [] for name in words}
-        chunks = [np.empty((0, len(numbers)))]
-        while chunk := file.readlines(BLOCK):  # a call per row would take most of the time
-            if max(map(len, chunk)) >= LONGEST_LINE:
-                raise ValueError(f"a row of more than {LONGEST_LINE} characters")
-            for row in csv.reader(chunk) if words else ():
-                if len(row) != len(header):
-                    raise ValueError(f"a row of {len(row)} values, {len(header)} columns")
-                for name, i in words.items():
-                    texts[name].append(row[i])
-            values = np.loadtxt(
-                chunk, delimiter=",", comments=None, quotechar='"', ndmin=2,
-                usecols=numbers if words else None,
-            )  # fmt: skip
-            if values.shape[1] != len(numbers):
-                raise ValueError(f"rows of {values.shape[1]} values, {len(header)} columns")
-            chunks.append(values)
-            refuse_larger("its content", sum(part.nbytes for part in chunks), 2)
-    values = np.concatenate(chunks)
-    _require(path, columns, header)
-    table = {header[column]: values[:, i] for i, column in enumerate(numbers)}
-    return table | {name: np.array(text) for name, text in texts.items()}
+    parts: list[list[np.ndarray]] = []
+    with _rows(path, columns, "a table of numbers with a header", 2) as (header, rows):
+        kinds = [str if name in TEXTS else float for name in header]
+        while chunk := list(islice(rows, ROWS)):
+            cells = zip(kinds, zip(*chunk, strict=True), strict=True)
+            parts.append([np.array(column, dtype=kind) for kind, column in cells])
+            refuse_larger("its content", sum(each.nbytes for part in parts for each in part), 2)
+    empty = [np.empty(0, dtype=kind) for kind in kinds]
+    joined = map(np.concatenate, zip(empty, *parts, strict=True))
+    return dict(zip(header, joined, strict=True))
 
 
 def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
@@ -179,16 +161,33 @@ def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
         InputError: if the file is missing or broken, or lacks a column.
     """
     expected = f"a table with columns {','.join(columns)}"
+    with _rows(path, columns, expected, TEXT_FACTOR) as (header, rows):
+        return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+@contextmanager
+def _rows(
+    path: Path, columns: Sequence[str], expected: str, factor: int
+) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
+    """The header of a CSV file, which has these columns, and its rows, all of its length.
+
+    ``factor``: bytes of memory that are used for each of the file.
+    """
     with _refusing(path, expected), path.open(newline="") as file:
-        refuse_larger("its content", path.stat().st_size, TEXT_FACTOR)
-        header, *rows = csv.reader(lines(file))
-    _require(path, columns, header)
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise InputError(
-                f"{path}: expected {len(header)} values in row {number}, got {len(row)}"
-            )
-    return [dict(zip(header, row, strict=True)) for row in rows]
+        refuse_larger("its content", path.stat().st_size, factor)
+        reader = csv.reader(lines(file))
+        header = next(reader, [])
+        if missing := [name for name in columns if name not in header]:
+            raise ValueError(f"missing: {', '.join(missing)}; an older format?")
+
+        def rows() -> Iterator[list[str]]:
+            for number, row in enumerate(reader, start=2):
+                if len(row) != len(header):
+                    expected = f"{len(header)} values in row {number}"
+                    raise ValueError(f"expected {expected}, got {len(row)}")
+                yield row
+
+        yield header, rows()
 
 
 @contextmanager
@@ -202,15 +201,6 @@ def _refusing(path: Path, expected: str) -> Iterator[None]:
         raise InputError(f"{path}: no such file; expected the folder of a run or mission") from None
     except (*UNREADABLE, csv.Error) as error:
         raise InputError(f"{path}: expected {expected} ({error})") from None
-
-
-def _require(path: Path, columns: Sequence[str], header: Sequence[str]) -> None:
-    missing = [name for name in columns if name not in header]
-    if missing:
-        raise InputError(
-            f"{path}: expected columns {','.join(columns)}; missing: {', '.join(missing)} "
-            f"(an older format?)"
-        )
 
 
 def write_samples(

@@ -173,19 +173,17 @@ def score(held: HeldOut) -> ValidationScores:
     """Scores of these soundings, whether accepted or not."""
     error = held.mean - held.z
     loss = log_loss(held.z, held.mean, held.std**2)
+    half = CONFIDENCE_95 * np.stack((held.std, held.std_other_survey))
+    own, other = (np.abs(error) <= half).mean(1).tolist()
     return ValidationScores(
         count=len(error),
         rmse=math.sqrt(np.mean(error**2)),
         mae=float(np.abs(error).mean()),
         msll=float((loss - held.naive).mean()),
         nlpd=float(loss.mean()),
-        coverage95=_covered(error, held.std),
-        coverage95_other_survey=_covered(error, held.std_other_survey),
+        coverage95=own,
+        coverage95_other_survey=other,
     )
-
-
-def _covered(error: np.ndarray, std: np.ndarray) -> float:
-    return float((np.abs(error) <= CONFIDENCE_95 * std).mean())
 
 
 def write_validation(
@@ -204,12 +202,11 @@ def write_validation(
         begins = np.array([first for _, first in files])
         index = np.searchsorted(begins, row, side="right") - 1
         row, names = row - begins[index], [[files[i][0] for i in index.tolist()]]
-    table = zip(
-        *names, row.tolist(), *held.xy.T.tolist(), held.z.tolist(), held.mean.tolist(),
-        held.std.tolist(), held.fold.tolist(), held.accepted.astype(int).tolist(),
-        held.std_other_survey.tolist(), held.shown.astype(int).tolist(), strict=True,
-    )  # fmt: skip
-    write_table(folder / "held_out.csv", ("file", *COLUMNS) if files else COLUMNS, table)
+    others = (getattr(held, name) for name in COLUMNS[3:])
+    values = (each.astype(int) if each.dtype == bool else each for each in others)
+    columns = [*names, row.tolist(), *held.xy.T.tolist(), *(each.tolist() for each in values)]
+    header = ("file", *COLUMNS) if files else COLUMNS
+    write_table(folder / "held_out.csv", header, zip(*columns, strict=True))
     scores = validation(held)
     scores.write(folder / FILE)
     return scores

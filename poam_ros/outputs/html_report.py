@@ -104,10 +104,11 @@ def write_report(run: Run, chart: Chart | None = None) -> Path:
         f"<p>{escape(str(config['remarks']))}</p>" if config.get("remarks") else "",
         html.SIMULATED if run.simulated else "",
         # Figures are before tables: rows continue on the next page, a figure does not.
-        html.figure(plates.chart_plate(chart), _chart_caption(chart), large=True),
+        html.figure(plates.layer_plate(chart, "height"), _chart_caption(chart), large=True),
         *html.section("Summary", html.table(summary(run, chart))),
         *html.section(
-            "Uncertainty", html.figure(plates.uncertainty_plate(chart), UNCERTAINTY_CAPTION)
+            "Uncertainty",
+            html.figure(plates.layer_plate(chart, "uncertainty"), UNCERTAINTY_CAPTION),
         ),
         f"<p class=note>{TVU_NOTE}</p>",
         html.table(html.tvu_shares(chart) if np.isfinite(chart.elevation).any() else {}),
@@ -272,14 +273,12 @@ def _volumes(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterable[
         return ()
     water, level = read_water(folder), chart.settings.water_level
     now = int(np.abs(water.level - level).argmin())
-    chosen = water.level <= level  # above it, the outline is no shore
-    if chosen.sum() < 2:
-        chosen = np.ones(len(water.level), dtype=bool)
-    step = -(-int(chosen.sum()) // ROWS)
-    if step > 1:  # round numbers: multiples of the levels' spacing
-        chosen &= np.round(water.level / np.median(np.diff(water.level))) % step == 0
-    chosen[now] = True
-    shown = np.flatnonzero(chosen)[::-1].tolist()
+    below = np.flatnonzero(water.level <= level)  # above it, the outline is no shore
+    below = below if len(below) > 1 else np.arange(len(water.level))
+    step = -(-len(below) // ROWS)  # round numbers: multiples of the levels' spacing
+    spacing = np.median(np.diff(water.level)) if step > 1 else 1.0
+    spaced = np.round(water.level / spacing) % step == 0
+    shown = sorted({now, *below[spaced[below]].tolist()}, reverse=True)
     rows: list[list[html.Cell]] = []
     for index in shown:
         rows.append([f"{water.level[index]:.2f}"])

@@ -111,29 +111,20 @@ def uncertain(chart: Chart) -> np.ndarray:
     return chart.uncertainty > (levels[1] - levels[0] if len(levels) > 1 else np.inf) / 2
 
 
-def chart_plate(chart: Chart) -> bytes:
-    """Depths with contours, track, scale bar, north arrow and graticule, as PNG."""
-    return _layer_plate(chart, "height", "depth (m)", 1.0, FAINT)
-
-
-def uncertainty_plate(chart: Chart) -> bytes:
-    """The 95 % uncertainty with the soundings, as PNG."""
-    return _layer_plate(chart, "uncertainty", "95 % uncertainty (m)", LOWER, 1.0, extend="max")
-
-
-def _layer_plate(
-    chart: Chart, key: str, label: str, part: float, opacity: float, **bar: Any
-) -> bytes:
-    """A layer, within the outline if there is one; depths have contours."""
-    (figure, axis), layer = _page(chart, part), layer_of(chart, key)
+def layer_plate(chart: Chart, key: str) -> bytes:
+    """A layer (``height`` with contours, or ``uncertainty``) within the outline if there is one,
+    with the soundings, scale bar, north arrow and graticule, as PNG."""
+    contoured = key == "height"
+    (figure, axis), layer = _page(chart, 1.0 if contoured else LOWER), layer_of(chart, key)
     drawn = [figures.draw_layer(axis, chart.grid, layer.values, **style_of(layer))]
-    figures.draw_soundings(axis, chart.track, opacity)
+    figures.draw_soundings(axis, chart.track, FAINT if contoured else 1.0)
     shore = draw_shore(axis, chart)
-    drawn += draw_contours(axis, chart) if key == "height" else []
+    drawn += draw_contours(axis, chart) if contoured else []
     for each in drawn if shore is not None else ():
         each.set_clip_path(shore)
     _decorate(axis, chart)
-    colours = _colour_bar(figure, drawn[0], label, **bar)
+    label = layer.title[0].lower() + layer.title[1:]
+    colours = _colour_bar(figure, drawn[0], label, layer.extend)
     if layer.downward and colours.orientation == "vertical":
         colours.ax.invert_yaxis()
     return figures.png(figure)

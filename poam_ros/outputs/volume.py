@@ -203,8 +203,8 @@ def in_words(name: str, values: Sequence[float]) -> str:
 
 def write_water(folder: Path, water: WaterBelow) -> None:
     """Write volume.csv: a row per level."""
-    columns = [water.level, *(row for name in QUANTITIES for row in getattr(water, name))]
-    write_table(folder / FILE, COLUMNS, np.column_stack(columns).tolist())
+    columns = (water.level, water.area, water.volume, water.mean_depth)
+    write_table(folder / FILE, COLUMNS, np.vstack(columns).T.tolist())
 
 
 def read_water(folder: Path) -> WaterBelow:
@@ -214,5 +214,5 @@ def read_water(folder: Path) -> WaterBelow:
         InputError: the file is missing or broken.
     """
     table = read_table(folder / FILE, COLUMNS)
-    parts = ([table[f"{name}{end}"] for end in ("", "_low", "_high")] for name in QUANTITIES)
-    return WaterBelow(table["level"], *map(np.array, parts))
+    level, *columns = (table[name] for name in COLUMNS)
+    return WaterBelow(level, *np.reshape(columns, (3, 3, -1)))

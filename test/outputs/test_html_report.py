@@ -292,8 +292,8 @@ def test_scale_bar_and_labels_are_inside_the_figure(run, monkeypatch, size, orig
     files.write_map(run / "map.npz", ElevationMap(grid, z, np.full(grid.shape, 0.01)))
     files.write_samples(run / "samples.csv", grid.points[::5], z.ravel()[::5])
     chart = read_chart(run, ExportSettings(depth=True, origin=origin))
-    for plate in (plates.chart_plate, plates.uncertainty_plate):
-        figure = drawn_by(monkeypatch, plate, chart)
+    for key in ("height", "uncertainty"):
+        figure = drawn_by(monkeypatch, plates.layer_plate, chart, key)
         figure.draw_without_rendering()
         texts = [text for axis in figure.axes for text in (*axis.texts, axis.xaxis.label)]
         for text in [text for text in texts if text.get_text()]:
@@ -312,7 +312,7 @@ def test_depths_of_contours_are_upright_apart_and_away_from_the_edge(run, monkey
         z = hollow(*grid.points.T).reshape(grid.shape)
         files.write_map(run / "map.npz", ElevationMap(grid, z, np.full(grid.shape, 0.01)))
         chart = read_chart(run, ExportSettings(depth=True))
-        figure = drawn_by(monkeypatch, plates.chart_plate, chart)
+        figure = drawn_by(monkeypatch, plates.layer_plate, chart, "height")
         figure.draw_without_rendering()
         axis = figure.axes[0]
         labels = [text for text in axis.texts if text.get_transform() == axis.transData]

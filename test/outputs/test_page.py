@@ -209,7 +209,7 @@ def test_refused_pings_of_a_run_without_a_journal_are_drawn(page, tmp_path):
     assert len(found["x"]) == 2 and (np.abs(found["x"] - 691_110) < 50).all()
     (tmp_path / "refused.csv").write_text("torn\n")
     page.show(FolderView(tmp_path, ExportSettings()).scene())
-    assert "refused.csv: expected columns reason" in said(page, "remarks")
+    assert "refused.csv: expected a table with columns reason" in said(page, "remarks")
 
 
 def test_a_journal_that_is_being_written_is_followed(tmp_path, monkeypatch):
