@@ -127,7 +127,7 @@ _FACTS = "facts.json"
 class Checkpoint:
     """A model's state after ``steps`` steps of the journal, with ``pings`` pings in it.
 
-    ``offset``, ``deviation``, ``trust``: see ``MapperState``. Others: see ``Packed``.
+    ``offset``, ``deviation``, ``trust``: see ``MapperState``. Others: see ``pack``.
     """
 
     steps: int
@@ -144,11 +144,11 @@ class Checkpoint:
         Raises:
             InputError: the checkpoint is another model's. Reset the mapper then.
         """
-        from ..models.interface import Packed, unpack
+        from ..models.interface import unpack
         from ..models.mapper import MapperState
 
         try:
-            model = unpack(Packed(self.arrays, self.values))
+            model = unpack(self.arrays, self.values)
             mapper.restore(MapperState(model, self.offset, self.deviation, samples, self.trust))
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise InputError(f"checkpoint: another model's state ({error})") from None
@@ -163,13 +163,13 @@ def write_checkpoint(folder: Path, mapper: BathymetricMapper, steps: int) -> Non
     from ..models.interface import pack
 
     state = mapper.state()
-    packed = pack(state.model)
+    packed, values = pack(state.model)
     facts: dict[str, Any] = {
         "schema": LAYOUT, "steps": steps, "pings": len(state.samples), "offset": state.offset,
-        "deviation": state.deviation, "trust": state.trust, "values": dict(packed.values),
+        "deviation": state.deviation, "trust": state.trust, "values": values,
     }  # fmt: skip
-    facts["checksum"] = _checksum(facts, packed.arrays)
-    arrays: dict[str, Any] = {_FACTS: np.array(json.dumps(facts)), **packed.arrays}
+    facts["checksum"] = _checksum(facts, packed)
+    arrays: dict[str, Any] = {_FACTS: np.array(json.dumps(facts)), **packed}
     with atomic_write(folder / CHECKPOINT) as file:
         np.savez(file, **arrays)
 

@@ -226,26 +226,18 @@ def until(steps: int, enough: StopCondition | None) -> Iterator[int]:
         yield taken
 
 
-@dataclass(frozen=True)
-class Packed:
-    """A packed state. ``arrays``: the tensors; ``values``: the rest; both by flat name, without
-    empty mappings."""
-
-    arrays: Mapping[str, np.ndarray]
-    values: Mapping[str, Any]
-
-
-def pack(state: ModelState) -> Packed:
-    """Flatten a state without copying: write the result before the model changes."""
+def pack(state: ModelState) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The tensors of a state and the rest, both by flat name, without empty mappings. Nothing is
+    copied: write the result before the model changes."""
     leaves = flat(state.tree)
     arrays = {n: v.detach().cpu().numpy() for n, v in leaves.items() if isinstance(v, Tensor)}
-    return Packed(arrays, {n: v for n, v in leaves.items() if n not in arrays})
+    return arrays, {n: v for n, v in leaves.items() if n not in arrays}
 
 
-def unpack(packed: Packed) -> ModelState:
+def unpack(arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> ModelState:
     """The state that was packed; its tensors are copies on the CPU."""
-    tensors = {name: torch.tensor(array) for name, array in packed.arrays.items()}
-    return ModelState(nested({**packed.values, **tensors}))
+    tensors = {name: torch.tensor(array) for name, array in arrays.items()}
+    return ModelState(nested({**values, **tensors}))
 
 
 def tanh_network(

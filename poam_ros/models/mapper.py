@@ -309,7 +309,9 @@ class BathymetricMapper:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled, for another process, as its arguments and its state."""
         made = self.workspace, self.settings, self.seed, self.land, self.prior
-        return _restored, (*made, self.state())
+        return type(self), made, self.state()
+
+    __setstate__ = restore
 
     def _require_map(self, caller: str) -> None:
         if not self.initialised:
@@ -337,15 +339,6 @@ class BathymetricMapper:
 
     def _from_scaled(self, X: Tensor) -> np.ndarray:
         return X.cpu().numpy() * self._scale + self.workspace.centre
-
-
-def _restored(
-    workspace: Extent, settings: ModelSettings, seed: int, land: Land | None,
-    prior: PriorMap | None, state: MapperState,
-) -> BathymetricMapper:  # fmt: skip
-    mapper = BathymetricMapper(workspace, settings, seed, land, prior)
-    mapper.restore(state)
-    return mapper
 
 
 def _scalers(z: np.ndarray) -> tuple[float, float]:

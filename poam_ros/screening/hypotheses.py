@@ -18,11 +18,12 @@ same, more slowly.
 
 from __future__ import annotations
 
+import ctypes
 from typing import NamedTuple
 
 import numpy as np
 
-from ..models.native import hypotheses as native
+from ..models.native.loader import INTEGER, POINTER, REAL, declared, structure
 from .evidence import OtherLines
 from .lines import LEAST_STEP, gaps, slopes_on, steps_scatter, usual_slope, usual_step
 
@@ -74,6 +75,17 @@ MAX_ROUNDS = 8  # of predicting, and of searching
 LEAST_BOTTOM = 0.4  # share of the readings that are bottom, at least, or nothing is refused
 AS = {2: "twice the depth beside it", 3: "three times the depth beside it",
       OTHER_ECHO: "unlike the bottom beside it"}  # fmt: skip
+
+
+#: As in hypotheses.c.
+_Paths = structure(
+    (INTEGER, "soundings skipped_most"),
+    (REAL, "slope usual wide nonsense repeated cliffs grain exact least_step beside no_reading"),
+    (REAL, "lost near no_readings"),
+    (POINTER, "begins changes xy r scatter reach evidence as_nonsense as_run"),
+    (POINTER, "cost skipped origin jumps"),
+)
+_library = declared("hypotheses", hypotheses_find=(None, ctypes.POINTER(_Paths), POINTER, POINTER))
 
 
 class Suspicious(NamedTuple):
@@ -276,7 +288,7 @@ class _Record:
                 for false in (rates.nonsense_ranges, rates.run_ranges)
             ),
         )
-        found, jumped = path.in_c() if native.available() else path.in_numpy()
+        found, jumped = path.in_c() if _library is not None else path.in_numpy()
         used = found[found >= 0]
         multiple, usual = (used > 0) & (used < RUN), max(1, len(used))
         begun = (multiple & np.r_[True, ~multiple[:-1]]).sum() + 0.5
@@ -317,18 +329,19 @@ class _Path(NamedTuple):
     def in_c(self) -> tuple[np.ndarray, np.ndarray]:
         """The best hypotheses, indices into ``FACTORS`` or -1 for nonsense [N]; and which soundings
         the bottom, or a multiple, jumped to [N]."""
-        of = self.of
-        return native.find(
-            MAX_SKIPPED,
-            [
-                self.slope, of.usual, of.wide, *self.logs, GRAIN, EXACT, LEAST_STEP, BESIDE,
-                NO_READING, LOST, *np.log([NEAR, NO_READINGS]),
-            ],
-            [
-                self.begins, self.changes, of.xy, of.r, self.scatter, of.reach,
-                self.evidence, self.as_nonsense, self.as_run,
-            ],
+        of, shape = self.of, self.evidence.shape
+        given = self.begins, self.changes, of.xy, of.r, self.scatter, of.reach, self.evidence
+        kinds = float, float, np.int64, np.uint8
+        arrays = [np.ascontiguousarray(a) for a in (*given, self.as_nonsense, self.as_run)]
+        arrays += [np.empty(shape, kind) for kind in kinds]  # room
+        found, jumped = np.empty(shape[0], np.int64), np.empty(shape[0], bool)
+        paths = _Paths(
+            shape[0], MAX_SKIPPED, self.slope, of.usual, of.wide, *self.logs, GRAIN, EXACT,
+            LEAST_STEP, BESIDE, NO_READING, LOST, *np.log([NEAR, NO_READINGS]),
+            *(array.ctypes.data for array in arrays),
         )  # fmt: skip
+        _library.hypotheses_find(paths, found.ctypes.data, jumped.ctypes.data)
+        return found, jumped
 
     def in_numpy(self) -> tuple[np.ndarray, np.ndarray]:
         """The same."""

@@ -225,7 +225,7 @@ def test_numpy_finds_what_the_compiled_search_does_however_many_steps_it_weighs_
     survey = random_survey(seed)
     found = multiples_of(survey)
     assert found.any()
-    monkeypatch.setattr(hypotheses.native, "_library", None)
+    monkeypatch.setattr(hypotheses, "_library", None)
     for count in (1, 100, hypotheses.AT_ONCE):
         monkeypatch.setattr(hypotheses, "AT_ONCE", count)
         np.testing.assert_array_equal(multiples_of(survey), found)

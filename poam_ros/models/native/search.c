@@ -305,9 +305,8 @@ INLINE void insert(Candidate *list, int64_t n, Candidate c)
 
 /* The nearest `pool` of the candidates no further than the square `limit`, or all there are, into
  * sorted; returns how many. None is nearer than the square `low`. Of the others those beyond the
- * limit, with `keep`, are still found then. */
-INLINE int64_t sort(Query *query, double low, double limit, int64_t pool, int keep,
-                    Candidate *sorted)
+ * limit are still found then. */
+INLINE int64_t sort(Query *query, double low, double limit, int64_t pool, Candidate *sorted)
 {
     /* By bins first: over an even ground squared distances are even too. */
     uint16_t ends[BINS + 2] = {0};
@@ -341,7 +340,7 @@ INLINE int64_t sort(Query *query, double low, double limit, int64_t pool, int ke
             count++;
         }
     }
-    for (int64_t i = 0; keep && i < query->count; i++)
+    for (int64_t i = 0; i < query->count; i++)
         if (bin[i] > BINS)
             query->found[kept++] = query->found[i];
     query->count = kept;
@@ -360,27 +359,6 @@ INLINE int everywhere(const Window *window, const Query *query, int64_t reach)
     const int64_t row = cell_of(window->cells, query->y);
     const int64_t last = window->cells - 1 - reach;
     return column <= reach && row <= reach && column >= last && row >= last;
-}
-
-/* The `pool` nearest sites of a query, ring by ring of cells, sorted; returns how many. */
-INLINE int64_t nearest(Grid *grid, const Window *window, Query *query, int64_t pool,
-                       Candidate *sorted, int64_t *reached)
-{
-    int64_t looked = 0, reach = 0;
-    double limit;
-    for (;; reach++) {
-        looked += look_round(grid, window, query, reach, pool);
-        limit = sure(window, query, reach);
-        if (everywhere(window, query, reach))
-            break;
-        if (query->count >= pool && within(query, limit) >= pool)
-            break;
-    }
-    grid->looked_at += looked;
-    *reached = reach;
-    if (query->worst < limit)
-        limit = query->worst;
-    return sort(query, 0.0, limit, pool, 0, sorted);
 }
 
 /* The place of a candidate. */
@@ -421,8 +399,9 @@ INLINE int has_near(const Chosen *chosen, double x, double y, double limit)
 }
 
 /* Of the `pool` nearest sites, from the nearest on, up to k that lie apart: each further from all
- * that are chosen before than `apart` times its distance from the query. The others, until there
- * are k, into left. It looks no further than to the last that is chosen. Returns how many are. */
+ * that are chosen before than `apart` times its distance from the query; none if that is 0. The
+ * others, until there are k, into left. It looks no further than to the last that is chosen, ring by
+ * ring of cells. Returns how many are. */
 INLINE int64_t choose_apart(Grid *grid, const Window *window, Query *query, int64_t pool,
                             double apart, int64_t k, Candidate *sorted, Candidate *left,
                             int64_t *lefts, int64_t *sites, int64_t *reached)
@@ -436,12 +415,14 @@ INLINE int64_t choose_apart(Grid *grid, const Window *window, Query *query, int6
         looked += look_round(grid, window, query, reach, pool - seen);
         const int all = everywhere(window, query, reach);
         const double limit = sure(window, query, reach);
-        const int64_t count = sort(query, low, limit, pool - seen, 1, sorted);
+        if (!(apart > 0.0) && !all && within(query, limit) < pool)
+            continue; /* sorted at once */
+        const int64_t count = sort(query, low, limit, pool - seen, sorted);
         low = limit;
         seen += count;
         for (int64_t i = 0; i < count && chosen.count < k; i++) {
             const float *at = place_of(grid, sorted + i);
-            if (has_near(&chosen, at[0], at[SLOTS], share * sorted[i].squared)) {
+            if (!(apart > 0.0) || has_near(&chosen, at[0], at[SLOTS], share * sorted[i].squared)) {
                 left[(*lefts)++] = sorted[i];
             } else {
                 sites[chosen.count] = sorted[i].site;
@@ -525,13 +506,10 @@ void search_spread(Grid *grid, const double *x, int64_t elsewhere, int64_t n, in
         if (i + 1 < n && grid->used > CACHED)
             warm(&window, reached < FARTHEST ? reached : FARTHEST, x + 2 * (i + 1));
         Query query = {x[2 * i], x[2 * i + 1], elsewhere ? 0.0 : -1.0, there ? FAR : -2.0, 0, found};
-        int64_t count = 0, dealt = 0, *sites = chosen + i * k;
-        if (apart > 0.0)
-            dealt = choose_apart(grid, &window, &query, pool, apart, k, sorted, left, &count, sites,
-                                 &reached);
-        else
-            count = nearest(grid, &window, &query, pool, sorted, &reached);
-        deal(grid, &query, apart > 0.0 ? left : sorted, count, dealt, k, sites);
+        int64_t count = 0, *sites = chosen + i * k;
+        const int64_t dealt = choose_apart(grid, &window, &query, pool, apart, k, sorted, left,
+                                           &count, sites, &reached);
+        deal(grid, &query, left, count, dealt, k, sites);
     }
 }
 

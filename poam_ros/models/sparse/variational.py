@@ -220,7 +220,7 @@ def keep_learned(epoch: Epoch) -> tuple[EpochState, Posterior]:
     Mean and root are kept in whitened coordinates v = L^-1 u, by index. While Z only grows (SVGP)
     that is exactly q(u) = int p(u | u') q(u') du'. With a new choice of Z (POAM-VAR-OPT) only the
     gradient moves q(u) to the new points, as published: the paper says that q(u) is optimised
-    instead of computed. docs/results.md compares it with conditioning on q(u').
+    instead of computed. docs/measurements/results.md compares it with conditioning on q(u').
     """
     model, (Kuu, factor) = epoch.model, epoch.prior()
     L = factor.L

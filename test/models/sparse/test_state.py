@@ -11,7 +11,7 @@ import torch
 from problems import scattered
 
 from poam_ros.core.errors import CholeskyError
-from poam_ros.models.interface import Packed, pack, unpack
+from poam_ros.models.interface import pack, unpack
 from poam_ros.models.registry import SparseOptions
 from poam_ros.models.sparse.methods import METHODS
 from poam_ros.models.sparse.model import build
@@ -35,11 +35,11 @@ def _begun(method):
 
 def through_files(state):
     """The state as arrays in an npz and the rest in JSON, and back."""
-    kept, file = pack(state), io.BytesIO()
-    np.savez(file, **kept.arrays)
+    (arrays, values), file = pack(state), io.BytesIO()
+    np.savez(file, **arrays)
     file.seek(0)
     with np.load(file) as arrays:
-        return unpack(Packed(dict(arrays), json.loads(json.dumps(kept.values))))
+        return unpack(arrays, json.loads(json.dumps(values)))
 
 
 def go_on(online):
@@ -64,11 +64,11 @@ def test_a_model_restored_from_files_continues_identically(method):
 def test_later_updates_do_not_modify_a_state(method):
     online = begun(method)
     state = online.state()
-    kept = {name: array.copy() for name, array in pack(state).arrays.items()}
+    kept = {name: array.copy() for name, array in pack(state)[0].items()}
     first = go_on(online)
     online.restore(state)
     second = go_on(online)
-    now = pack(state).arrays
+    now, _ = pack(state)
     assert all(np.array_equal(now[name], value, equal_nan=True) for name, value in kept.items())
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
