@@ -410,6 +410,8 @@ def _sqlite(file: Path) -> Iterator[tuple[int, RawMessage]]:
             "FROM messages ORDER BY id", kinds,
         )  # fmt: skip
         for number, time_ns, data in rows:
+            if number not in every:  # of a damaged page
+                continue
             done += len(data or b"")
             refuse_larger("a message", len(data or b""), RECORD_FACTOR)
             yield done, RawMessage(*every[number], "", time_ns, bytes(data or b""))
