@@ -18,7 +18,6 @@ BOUNDED = {
     "frontend/front_end.py": "capacity, counted as no_odometry",
     "frontend/refused_pings.py": "WAITING; the oldest is counted without a place",
     "mission/itinerary.py": "a planner's path, refilled when empty",
-    "ros/diagnostics.py": "counts of the last seconds, one a second",
     "mavlink/drive.py": "a person's commands; what one step of the model loop reports",
     "mavlink/simulated_boat.py": "messages of the last delay_s seconds",
     "simulation/simulator.py": "pings under way, at most a few travel times",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,17 +62,19 @@ class MonitorNode(BaseNode):
         self._asked: dict[str, tuple[float, Any]] = {}  # when each was last asked, and the task
         self.progress = self.recorder.progress
         recorder, progress, stamp = self.recorder, self.progress, messages.stamp_to_ns
-        for kind, topic, callback, how in (
-            (PointCloud2, "terrain", self._on_terrain, LATCHED),
-            (PointCloud2, "map/points", self._on_map, KEPT),
-            (String, "map/report", self._on_report, KEPT),
+        read_map, read_report = messages.read_map_cloud, messages.read_report
+        for kind, topic, take, how in (
+            (PointCloud2, "terrain", self._take_terrain, LATCHED),
+            (PointCloud2, "map/points", lambda said: recorder.add_map(read_map(said)), KEPT),
+            (String, "map/report", lambda said: recorder.add_report(read_report(said)), KEPT),
             (UInt64, "map/samples", lambda said: setattr(progress, "samples", said.data), LATCHED),
             (String, "mission/state", lambda said: recorder.set_state(said.data), LATCHED),
             # The first plan, latched for late subscribers, begins the mission.
             (Plan, "plan", lambda said: recorder.mission_began(stamp(said.header.stamp)), KEPT),
             (DiagnosticArray, "/diagnostics", self._on_diagnostics, 100),
         ):
-            self.create_subscription(kind, topic, callback, how)
+            called = partial(self._take, f"{topic} unreadable", take)
+            self.create_subscription(kind, topic, called, how)
         self.create_timer(POLL_PERIOD_S, self._poll)
 
     def _poll(self) -> None:
@@ -91,26 +92,16 @@ class MonitorNode(BaseNode):
         self.recorder.poll()
         self.finished = self.recorder.over
 
-    def _on_terrain(self, message: PointCloud2) -> None:
-        with self._warned_of("terrain"):
-            grid, layers = messages.read_cloud(message)
-            self.recorder.set_truth(grid, layers["z"])
-
-    def _on_map(self, message: PointCloud2) -> None:
-        with self._warned_of("map_unreadable"):
-            self.recorder.add_map(messages.read_map_cloud(message))
-
-    def _on_report(self, message: String) -> None:
-        with self._warned_of("report_unreadable"):
-            self.recorder.add_report(messages.read_report(message))
-
-    @contextmanager
-    def _warned_of(self, reason: str) -> Iterator[None]:
-        """Warn of what cannot be read."""
+    def _take(self, warning: str, take: Callable[[Any], None], message: Any) -> None:
+        """Take a message, or warn that it cannot be read."""
         try:
-            yield
+            take(message)
         except InputError as error:
-            self.warnings.add(reason, str(error))
+            self.warnings.add(warning, str(error))
+
+    def _take_terrain(self, message: PointCloud2) -> None:
+        grid, layers = messages.read_cloud(message)
+        self.recorder.set_truth(grid, layers["z"])
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         """For the display: statuses of the nodes in this namespace; others share the topic."""

@@ -375,14 +375,10 @@ def _signals() -> Iterator[SimpleNamespace]:
     """
     stop = SimpleNamespace(requested=False, starting=True)
 
-    def leave() -> None:
-        if stop.starting:
-            os._exit(DONE)
-
     def handle(number: int, frame: Any) -> None:
         stop.requested = True
         if stop.starting:
-            late = threading.Timer(START_TIMEOUT_S, leave)
+            late = threading.Timer(START_TIMEOUT_S, lambda: stop.starting and os._exit(DONE))
             late.daemon = True
             late.start()
 

@@ -18,7 +18,7 @@ from poam_ros.core.samples import Samples
 from poam_ros.frontend.odometry import OdometryRefused
 from poam_ros.frontend.refused_pings import Lately
 from poam_ros.journal.tables import WITHDRAW, JournalStep
-from poam_ros.ros.diagnostics import mapper_status
+from poam_ros.ros.mapper import mapper_status
 from poam_ros.screening.crossings import Crossings
 from poam_ros.screening.judge import Shift
 

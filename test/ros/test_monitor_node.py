@@ -95,7 +95,8 @@ def test_invalid_reports_and_maps_are_counted(ros, monitor, eventually):
     node, mission = monitor(), ros(Mission)
     mission.reports.publish(String(data="[1.0]"))
     mission.maps.publish(PointCloud2())
-    eventually(lambda: dict(node.warnings.counts) == {"report_unreadable": 1, "map_unreadable": 1})
+    counted = {"map/report unreadable": 1, "map/points unreadable": 1}
+    eventually(lambda: dict(node.warnings.counts) == counted)
 
 
 def test_problems_of_the_nodes_in_its_namespace_are_shown(ros, monitor, eventually):

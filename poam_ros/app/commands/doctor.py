@@ -165,17 +165,16 @@ def middleware_findings() -> Iterator[Finding]:
     if values["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "OFF":
         text = "ROS_AUTOMATIC_DISCOVERY_RANGE=OFF: nodes do not find each other"
         yield problem(text, "unset it, or set SUBNET or LOCALHOST")
-    receiver, sender = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
-    with receiver, sender:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
         try:
-            receiver.settimeout(1.0)
-            receiver.bind(("", 0))
+            end.settimeout(1.0)
+            end.bind(("", 0))
             local = socket.inet_aton("127.0.0.1")
             membership = socket.inet_aton(GROUP) + local
-            receiver.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
-            sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, local)
-            sender.sendto(b"poam doctor", (GROUP, receiver.getsockname()[1]))
-            receiver.recv(64)
+            end.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+            end.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, local)
+            end.sendto(b"poam doctor", (GROUP, end.getsockname()[1]))
+            end.recv(64)
         except OSError as error:
             advice = "ip link set lo multicast on; nodes here may still find each other by unicast"
             yield Finding(f"multicast on loopback does not work ({error})", advice)
