@@ -72,9 +72,11 @@ class SimulatorNode(BaseNode):
         self._offset_ns = START_NS
         self._follow_wall_clock()
         p = self.values
-        beam = getattr(p, "sonar.field_of_view")
-        self._outgoing = SimulatorTopics(self, self.simulation, p.frame_id, beam)
-        self._outgoing.send_terrain(self._terrain, self.now_ns)
+        self._make_messages()
+        grid, elevation = thinned(self._terrain, MAX_TERRAIN_CELLS)
+        layers = {"z": elevation, "rgb": messages.colours(grid, elevation)}
+        terrain = self.create_publisher(PointCloud2, "terrain", LATCHED)
+        terrain.publish(messages.write_cloud(grid, layers, self.now_ns, p.frame_id))
         self.create_service(Trigger, "~/reset", self._on_reset)
         self._pacer = Pacer(CONTROL_PERIOD_S, p.speed, tick=TICK_S)
         self._goal_ns: int | None = None  # simulation time of the last goal
@@ -134,7 +136,10 @@ class SimulatorNode(BaseNode):
         assert self._waiting_since is not None
         late = time.monotonic() - self._waiting_since > MISSION_TIMEOUT_S
         publishers = map(self.count_publishers, ("map/samples", self._goals.topic_name))
-        ready = self._outgoing.connected and all(publishers)
+        subscribers = (
+            out.get_subscription_count() for out in (self._odometry_out, self._range_out)
+        )
+        ready = all(subscribers) and all(publishers)
         if late and not ready:
             self.get_logger().warning("no mission appeared; simulated time starts without one")
         if late or ready:
@@ -148,7 +153,7 @@ class SimulatorNode(BaseNode):
         if self._goal_ns is not None and simulation.time_ns - self._goal_ns > stale_ns:
             simulation.set_goal(None)
             self._goal_ns = None
-        self._outgoing.send(simulation.step(), self._offset_ns)
+        self.send(simulation.step())
 
     def _on_goal(self, message: PoseStamped) -> None:
         """Take a goal in the map's frame; another is refused with a warning.
@@ -179,10 +184,8 @@ class SimulatorNode(BaseNode):
     def _on_reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self.simulation.reset()
         self._goal_ns = None
-        response.success, response.message = (
-            True,
-            "the vehicle is at its start again; time continues",
-        )
+        response.success = True
+        response.message = "the vehicle is at its start again; time continues"
         return response
 
     def check(self, name: str, value: Any) -> None:
@@ -225,19 +228,11 @@ class SimulatorNode(BaseNode):
         }
         self.report(DiagnosticStatus.WARN if slow else DiagnosticStatus.OK, text, values)
 
-
-class SimulatorTopics:
-    """The simulator's publishers, and the messages of every control period.
-
-    Messages are reused: creating one costs more than sending it.
-    """
-
-    def __init__(
-        self, node: Node, simulation: Simulation, frame_id: str, field_of_view: float
-    ) -> None:
-        self._frame_id, sonar = frame_id, simulation.settings
+    def _make_messages(self) -> None:
+        """The messages of every control period: creating one costs more than sending it."""
+        frame_id, simulation = self.values.frame_id, self.simulation
         self._stamp = stamp = Time()
-        self._clock = Clock(clock=stamp)
+        self._time = Clock(clock=stamp)
         self._odometry = Odometry(
             header=Header(stamp=stamp, frame_id=frame_id), child_frame_id=BASE_FRAME
         )
@@ -248,39 +243,24 @@ class SimulatorTopics:
         self._transform.transform.translation.z = simulation.sonar_z
         self._range = Range(
             header=Header(frame_id=SONAR_FRAME), radiation_type=Range.ULTRASOUND,
-            field_of_view=field_of_view, min_range=float(sonar.min_range),
-            max_range=float(sonar.max_range),
+            field_of_view=getattr(self.values, "sonar.field_of_view"),
+            min_range=float(simulation.settings.min_range),
+            max_range=float(simulation.settings.max_range),
         )  # fmt: skip
         # A publisher's default events cost the executor most of its time. Subscribers report
         # incompatible QoS as well.
         events = PublisherEventCallbacks(use_default_callbacks=False)
-        publisher = partial(node.create_publisher, event_callbacks=events)
-        self._odometry_publisher = publisher(Odometry, "odom", SENSOR_PUBLISH)
-        self._range_publisher = publisher(Range, "sonar/range", SENSOR_PUBLISH)
-        simulated = node.get_parameter("use_sim_time").value
-        self._clock_publisher = publisher(Clock, "/clock", CLOCK) if simulated else None
-        self._transforms = transform_broadcaster(node, frame_id)
-        self._terrain_publisher = publisher(PointCloud2, "terrain", LATCHED)
+        publisher = partial(self.create_publisher, event_callbacks=events)
+        self._odometry_out = publisher(Odometry, "odom", SENSOR_PUBLISH)
+        self._range_out = publisher(Range, "sonar/range", SENSOR_PUBLISH)
+        self._clock_out = publisher(Clock, "/clock", CLOCK) if self._simulated_time else None
+        self._transforms = transform_broadcaster(self, frame_id)
 
-    @property
-    def connected(self) -> bool:
-        """Whether both sensors have subscribers."""
-        sensors = (self._range_publisher, self._odometry_publisher)
-        return all(sensor.get_subscription_count() > 0 for sensor in sensors)
-
-    def send_terrain(self, terrain: Terrain, stamp_ns: int) -> None:
-        """Publish the ground truth."""
-        grid, elevation = thinned(terrain, MAX_TERRAIN_CELLS)
-        layers = {"z": elevation, "rgb": messages.colours(grid, elevation)}
-        self._terrain_publisher.publish(
-            messages.write_cloud(grid, layers, stamp_ns, self._frame_id)
-        )
-
-    def send(self, step: SimulationStep, offset_ns: int) -> None:
-        """Publish a step; stamps are the simulation's time plus the offset."""
-        self._stamp.sec, self._stamp.nanosec = divmod(step.time_ns + offset_ns, SECOND)
-        if self._clock_publisher is not None:
-            self._clock_publisher.publish(self._clock)
+    def send(self, step: SimulationStep) -> None:
+        """Publish a step; stamps are the simulation's time plus an offset."""
+        self._stamp.sec, self._stamp.nanosec = divmod(step.time_ns + self._offset_ns, SECOND)
+        if self._clock_out is not None:
+            self._clock_out.publish(self._time)
         pose, moved = self._odometry.pose.pose, self._transform.transform
         for place in (pose.position, moved.translation):
             place.x, place.y = step.pose.x, step.pose.y
@@ -289,14 +269,14 @@ class SimulatorTopics:
         crab, twist = step.direction - step.pose.yaw, self._odometry.twist.twist
         twist.linear.x, twist.linear.y = step.speed * math.cos(crab), step.speed * math.sin(crab)
         twist.angular.z = step.turn_rate
-        self._odometry_publisher.publish(self._odometry)
+        self._odometry_out.publish(self._odometry)
         if self._transforms is not None:
             self._transforms.sendTransform(self._transform)
         for ping in step.pings:
             stamp = self._range.header.stamp
-            stamp.sec, stamp.nanosec = divmod(ping.stamp_ns + offset_ns, SECOND)
+            stamp.sec, stamp.nanosec = divmod(ping.stamp_ns + self._offset_ns, SECOND)
             self._range.range = float(ping.range)
-            self._range_publisher.publish(self._range)
+            self._range_out.publish(self._range)
 
 
 def thinned(terrain: Terrain, cells: int) -> tuple[Grid, np.ndarray]:

@@ -18,6 +18,7 @@ pytest.importorskip("rclpy")
 from geometry_msgs.msg import Transform, TransformStamped
 from rclpy.duration import Duration
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.time import Time
 from std_msgs.msg import Header
 
@@ -27,10 +28,7 @@ from poam_ros.frontend.odometry import VehicleState, rotate
 from poam_ros.frontend.pings import FrontEndSettings, RawPing
 from poam_ros.ros.inputs import FrameTransformer, MountLookup, transformed
 from poam_ros.ros.messages import ns_to_stamp, yaw_to_quaternion
-from poam_ros.ros.simulator import SimulatorTopics
-from poam_ros.simulation.simulator import Simulation
-from poam_ros.simulation.terrain import load_terrain
-from poam_ros.simulation.vehicle import Pose
+from poam_ros.ros.simulator import SimulatorNode
 
 NO_WAIT = Duration()  # the default of tf2
 
@@ -273,8 +271,8 @@ def test_mounts_need_a_base_frame_and_are_limited_in_number(monkeypatch, frames,
 
 
 def test_the_broadcast_tree_is_that_of_rep_105_with_a_beam_that_points_down(tf2, ros):
-    simulation = Simulation(load_terrain("seamounts"), start=Pose(3.0, -2.0, 0.5))
-    out = SimulatorTopics(ros(Node, node_name="simulated"), simulation, "map", 0.1)
+    node = SimulatorNode(parameter_overrides=[Parameter("terrain", value="seamounts")])
+    node.open()
     assert [(topic, sent.header.frame_id, sent.child_frame_id) for topic, sent in tf2.sent] == [
         ("/tf_static", "map", "odom"),
         ("/tf_static", "base_link", "sonar_link"),
@@ -283,12 +281,13 @@ def test_the_broadcast_tree_is_that_of_rep_105_with_a_beam_that_points_down(tf2,
     beam = rotate((turn.x, turn.y, turn.z, turn.w), np.array([1.0, 0.0, 0.0]))
     np.testing.assert_allclose(beam, [0, 0, -1], atol=1e-12)
     tf2.sent.clear()
-    out.send(simulation.step(), 0)
+    node.send(step := node.simulation.step())
     ((topic, moving),) = tf2.sent
     assert (topic, moving.header.frame_id, moving.child_frame_id) == ("/tf", "odom", "base_link")
     place, turn = moving.transform.translation, moving.transform.rotation
-    assert (place.x, place.y, place.z) == (3.0, -2.0, simulation.sonar_z)
-    assert (turn.x, turn.y, turn.z, turn.w) == pytest.approx(yaw_to_quaternion(0.5))
+    assert (place.x, place.y, place.z) == (step.pose.x, step.pose.y, node.simulation.sonar_z)
+    assert (turn.x, turn.y, turn.z, turn.w) == pytest.approx(yaw_to_quaternion(step.pose.yaw))
+    node.destroy_node()
 
 
 def test_with_tf2_itself_a_transform_that_ends_is_refused_and_its_return_is_fresh(ros, eventually):
