@@ -120,8 +120,9 @@ def read_report(message: String) -> MapReport:
     try:
         values = json.loads(message.data)
         stamp_ns, samples, *others, finished = (values[name] for name in names)
-        numbers = [math.nan if each is None else float(each) for each in others]
-        return MapReport(int(stamp_ns), int(samples), *numbers, finished=bool(finished))
+        mean, variance, update_s, predict_s = (math.nan if v is None else float(v) for v in others)
+        numbers = mean, variance, update_s, predict_s
+        return MapReport(int(stamp_ns), int(samples), *numbers, bool(finished))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise InputError(
             f"map/report: expected JSON with numbers by name ({', '.join(names)}), got "

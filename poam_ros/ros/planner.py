@@ -107,8 +107,8 @@ class PlannerNode(BaseNode):
             if self.values.mavros:
                 kind = importlib.import_module("mavros_msgs.msg").State
                 topic = f"{self.values.mavros.rstrip('/')}/state"
-                take = self._announced(self._on_autopilot)
-                self.create_subscription(kind, topic, take, SENSOR_READ)
+                called = self._announced(self._on_autopilot)
+                self.create_subscription(kind, topic, called, SENSOR_READ)
                 self._autopilot_topic = self.resolve_topic_name(topic)
 
     def _announced(self, take: Callable[[Any], object]) -> Callable[[Any], None]:
