@@ -139,12 +139,9 @@ class Budget:
     def time_left(self, now: float) -> float:
         """Time left at ``now`` (s), in s, by ``max_duration``, and by ``max_samples`` at the rate
         so far; infinite if unknown."""
-        if self.start_time_s is None:
-            return math.inf
-        spent = now - self.start_time_s
-        left = self.max_duration - spent if self.max_duration else math.inf
-        if self.samples_left is not None and self.taken > 0:
-            left = min(left, self.samples_left * spent / self.taken)
+        left = self.duration_left(now)
+        if self.start_time_s is not None and self.samples_left is not None and self.taken > 0:
+            left = min(left, self.samples_left * (now - self.start_time_s) / self.taken)
         return left
 
     def duration_left(self, now: float) -> float:

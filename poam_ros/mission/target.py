@@ -126,6 +126,13 @@ GAPS = "gaps"
 CHECK_PERIOD_S = 5.0
 
 
+#: A coverage gap, a record of an array [U]: a place that is too far from every ping; its allowed
+#: distance from the nearest one; how far beyond that it is, infinite without any ping; and the
+#: vehicle's goal for it. All in m.
+GAP = np.dtype([("place", float, 2), ("limit", float), ("excess", float), ("entry", float, 2)])
+NO_GAPS = np.recarray(0, GAP)
+
+
 class MapTarget:
     """Assesses the maps of a mission, which may end it, and chooses its waypoints: those that close
     coverage gaps, or the planner's.
@@ -246,18 +253,18 @@ class MapTarget:
             return None
         while len(gaps):
             goal = gap_closing_goals(mission.position, gaps)[0]
-            near = np.linalg.norm(gaps.places - goal, axis=1) <= gaps.limit
-            near |= (gaps.entries == goal).all(1)
+            near = np.linalg.norm(gaps.place - goal, axis=1) <= gaps.limit
+            near |= (gaps.entry == goal).all(1)
             same = max(float(gaps.limit[near].min()) / 2, diagonal(drawn.grid))
             visited = np.linalg.norm(drawn.grid.points - goal, axis=1) <= same
             if self._visits.ravel()[visited].sum() < MAX_VISITS:
                 self._visits += drawn.grid.counted(goal[None]).astype(int)
                 return goal[None]
-            self._given_up |= drawn.grid.counted(gaps.places[near]) > 0
+            self._given_up |= drawn.grid.counted(gaps.place[near]) > 0
             gaps = gaps[~near]
         return None
 
-    def _due(self, gaps: CoverageGaps, now: float) -> bool:
+    def _due(self, gaps: np.recarray, now: float) -> bool:
         """Whether to close the gaps now: all else is met, or the budget just suffices."""
         mission = self._mission
         if not len(gaps) or mission.position is None:
@@ -273,7 +280,7 @@ class MapTarget:
         way = tour_length(mission.position, goals, mission.goals.routes) + turns
         return DISTANCE_MARGIN * way + mission.extra(now, speed)(goals) >= left
 
-    def _gaps(self, drawn: ElevationMap) -> CoverageGaps:
+    def _gaps(self, drawn: ElevationMap) -> np.recarray:
         """The gaps, counting places visited since the map as pings."""
         return self._assess(drawn, self._mission.track.since(drawn.stamp_ns / SECOND))[1]
 
@@ -289,7 +296,7 @@ class MapTarget:
             return self._mission.budget.unlimited
         return self.status is not None and self.status.share >= self.settings.share
 
-    def _assess(self, drawn: ElevationMap, more: np.ndarray) -> tuple[TargetStatus, CoverageGaps]:
+    def _assess(self, drawn: ElevationMap, more: np.ndarray) -> tuple[TargetStatus, np.recarray]:
         """Compare a map, with its density, with the target; also returns the coverage gaps.
         ``more``: places that count as pings besides the map's [K, 2], in m."""
         reach, mission, settings, grid = self._reach, self._mission, self.settings, drawn.grid
@@ -300,7 +307,7 @@ class MapTarget:
             self._given_up = np.zeros(grid.shape, dtype=bool)
             self._visits = np.zeros(grid.shape, dtype=int)
         if not reach.enterable.any():  # the map is of another area: nothing is excluded or met
-            return TargetStatus(fault="no cell of the map is navigable"), CoverageGaps.none()
+            return TargetStatus(fault="no cell of the map is navigable"), NO_GAPS
         level, share, fault = self.present_level, math.nan, ""
         depth = level - drawn.mean
         if settings.tvu:
@@ -311,7 +318,7 @@ class MapTarget:
         if by_depth and not (reach.enterable & (depth > 0)).any():
             fault = f"no navigable place is below the water level of {level:g} m"
         if not settings.limits_distance:
-            return TargetStatus(share, fault=fault), CoverageGaps.none()
+            return TargetStatus(share, fault=fault), NO_GAPS
         # Without depths in the target the water level may be unknown.
         dry = (depth <= 0) & (settings.depth_factor > 0)
         away, entry = reach.away, reach.entry
@@ -336,7 +343,8 @@ class MapTarget:
         farthest = float(distance[gaps].max(initial=0.0))
         status = TargetStatus(share, gaps.sum() / total, farthest, lost.sum() / total, fault)
         points, excess = grid.points, (distance - limit)[gaps]
-        return status, CoverageGaps(points[gaps.ravel()], limit[gaps], excess, points[entry[gaps]])
+        columns = points[gaps.ravel()], limit[gaps], excess, points[entry[gaps]]
+        return status, np.rec.fromarrays(columns, GAP) if gaps.any() else NO_GAPS
 
 
 #: Maximum number of places that a tour is computed from; if there are more, every Nth.
@@ -400,36 +408,7 @@ class ReachableCells:
         self.away, self.entry = to_nearest(grid, self.enterable)
 
 
-@dataclass(frozen=True)
-class CoverageGaps:
-    """Places that are too far from every ping.
-
-    Attributes:
-        places: [U, 2], in m.
-        limit: allowed distance of each place from the nearest ping [U], in m.
-        excess: distance of each place beyond its limit [U], in m; infinite without any ping.
-        entries: the vehicle's goal for each place [U, 2], in m.
-    """
-
-    places: np.ndarray
-    limit: np.ndarray
-    excess: np.ndarray
-    entries: np.ndarray
-
-    @classmethod
-    def none(cls) -> CoverageGaps:
-        """No gap."""
-        return cls(np.empty((0, 2)), np.empty(0), np.empty(0), np.empty((0, 2)))
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, index: slice | np.ndarray) -> CoverageGaps:
-        parts = self.places, self.limit, self.excess, self.entries
-        return CoverageGaps(*(part[index] for part in parts))
-
-
-def gap_closing_goals(position: np.ndarray, gaps: CoverageGaps) -> np.ndarray:
+def gap_closing_goals(position: np.ndarray, gaps: np.recarray) -> np.ndarray:
     """Goals [K, 2] that close all gaps, in the order of travel from position [2].
 
     The place farthest from any ping is chosen next, until none is left (Gonzalez 1985, k-centres).
@@ -439,12 +418,13 @@ def gap_closing_goals(position: np.ndarray, gaps: CoverageGaps) -> np.ndarray:
     goals = []
     while len(gaps):
         worst = int(np.argmax(gaps.excess))
-        goals.append(gaps.entries[worst])
-        distance = np.linalg.norm(gaps.places - gaps.entries[worst], axis=1) - gaps.limit
+        goals.append(gaps.entry[worst])
+        distance = np.linalg.norm(gaps.place - gaps.entry[worst], axis=1) - gaps.limit
         left = distance > 0
         left[worst] = False
-        nearer = np.minimum(gaps.excess, distance)
-        gaps = CoverageGaps(gaps.places, gaps.limit, nearer, gaps.entries)[left]
+        gaps = gaps.copy()
+        gaps.excess = np.minimum(gaps.excess, distance)
+        gaps = gaps[left]
     order, waiting = [position], np.array(goals).reshape(-1, 2)
     while len(waiting):
         nearest = np.argmin(np.linalg.norm(waiting - order[-1], axis=1))

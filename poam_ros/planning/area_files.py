@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,9 @@ def _read(
     name: str, path: Path, shape: int, kinds: tuple[str, ...]
 ) -> tuple[Sequence[Shape], bool]:
     """The shapes of one of ``SHAPES``, for the parameter with this name."""
-    called, parse, shapes, degrees = FORMATS.get(path.suffix.lower(), GEOJSON)
+    called, shapes, degrees = FORMATS.get(path.suffix.lower(), ("GeoJSON", _geojson, False))
     try:
-        found = list(shapes[shape](parse(path)))
+        found = list(shapes(path)[shape])
         if not all(p.shape[1:] == (2,) and np.isfinite(p).all() for _, p in found):
             raise ValueError("no places")
     except OSError as error:
@@ -75,15 +75,16 @@ def _read(
     return found, degrees
 
 
-def _areas(kind: str, rings: Iterable[np.ndarray]) -> Iterator[Shape]:
-    """The areas of a polygon's border and holes; without a kind it is a keep-out."""
-    outer, *holes = rings
-    yield kind or KEEP_OUT, outer
-    for hole in holes if kind == WORKSPACE else ():
-        yield KEEP_OUT, hole
+#: The areas and the goals of a file, as far as they are asked for.
+Shapes = tuple[Iterator[Shape], Iterator[Shape]]
 
 
-def _plan(content: Any) -> Iterator[Shape]:
+def _plan(path: Path) -> Shapes:
+    content = parse_json(path)
+    return _fence(content), _plan_goals(content)
+
+
+def _fence(content: Any) -> Iterator[Shape]:
     """The geofence: inclusions are workspaces, exclusions keep-outs; without one, the polygons of
     surveys.
 
@@ -127,7 +128,7 @@ def _waypoints(items: Any) -> Iterator[Any]:
             yield item["params"][4:6]
 
 
-def _parse_layer(path: Path, column: str = "kind") -> VectorLayer:
+def _layer(path: Path, column: str = "kind") -> VectorLayer:
     try:
         layer = read_layer(path, "places in this format", column)
     except InputError as error:  # the caller names the file
@@ -137,24 +138,29 @@ def _parse_layer(path: Path, column: str = "kind") -> VectorLayer:
     return layer
 
 
-def _parse_kml(path: Path) -> VectorLayer:
+def _kml(path: Path) -> Shapes:
     """A polygon named ``workspace`` is one, and a point named ``home`` is home."""
-    layer = _parse_layer(path, "Name")
+    layer = _layer(path, "Name")
     names = {WORKSPACE: WORKSPACE, HOME: HOME}
     values = [names.get(value.strip().lower(), "") for value in layer.values]
     places = [(at, names.get(value.strip().lower(), "")) for at, value in layer.places]
-    return layer._replace(values=values, places=places)
+    return _shapes(layer._replace(values=values, places=places))
 
 
-def _layer(layer: VectorLayer) -> Iterator[Shape]:
-    """The polygons of a layer, by their ``kind``."""
-    for rings, value in zip(layer.polygons, layer.values, strict=True):
-        yield from _areas(value, (_placed(ring, layer.crs) for ring in rings))
+def _geojson(path: Path) -> Shapes:
+    return _shapes(geojson_layer(parse_json(path), "kind"))
 
 
-def _layer_goals(layer: VectorLayer) -> Iterator[Shape]:
-    for places, value in layer.places:
-        yield value or GOAL, _placed(places, layer.crs)
+def _shapes(layer: VectorLayer) -> Shapes:
+    return _areas(layer), ((kind or GOAL, _placed(at, layer.crs)) for at, kind in layer.places)
+
+
+def _areas(layer: VectorLayer) -> Iterator[Shape]:
+    """The polygons of a layer, by their ``kind``; without one they are keep-outs."""
+    for (outer, *holes), kind in zip(layer.polygons, layer.values, strict=True):
+        yield kind or KEEP_OUT, _placed(outer, layer.crs)
+        for hole in holes if kind == WORKSPACE else ():
+            yield KEEP_OUT, _placed(hole, layer.crs)
 
 
 def _placed(places: np.ndarray, crs: str | None) -> np.ndarray:
@@ -162,15 +168,10 @@ def _placed(places: np.ndarray, crs: str | None) -> np.ndarray:
     return places if crs is None else transformed(crs, WGS84, places)
 
 
-#: Name of a format, its parser, its readers of polygons and of points and lines, and whether it is
-#: always in degrees.
-Shapes = Callable[[Any], Iterator[Shape]]
-Format = tuple[str, Callable[[Path], Any], tuple[Shapes, Shapes], bool]
-GIS = (_layer, _layer_goals)
-GEOJSON: Format = ("GeoJSON", lambda path: geojson_layer(parse_json(path), "kind"), GIS, False)
-FORMATS: dict[str, Format] = {
-    ".plan": ("a QGroundControl plan", parse_json, (_plan, _plan_goals), True),
-    ".kml": ("KML", _parse_kml, GIS, True),
-    ".gpkg": ("GeoPackage", _parse_layer, GIS, True),
-    ".shp": ("a Shapefile", _parse_layer, GIS, True),
+#: By ending: name of a format, its reader, and whether it is always in degrees; else it is GeoJSON.
+FORMATS: dict[str, tuple[str, Callable[[Path], Shapes], bool]] = {
+    ".plan": ("a QGroundControl plan", _plan, True),
+    ".kml": ("KML", _kml, True),
+    ".gpkg": ("GeoPackage", lambda path: _shapes(_layer(path)), True),
+    ".shp": ("a Shapefile", lambda path: _shapes(_layer(path)), True),
 }

@@ -172,11 +172,6 @@ class NavigableArea:
                 free &= self._gap(legs, places, border) >= self.margin
         return places[np.argmax(free)]  # the nearest, where none is free
 
-    @property
-    def share(self) -> float:
-        """The approximate share of the rectangle that is allowed."""
-        return 1.0 if self.unrestricted else len(self.raster) / RASTER**2
-
     @cached_property
     def corners(self) -> np.ndarray:
         """Allowed places around the corners of all borders, where routes turn [M, 2]."""

@@ -33,7 +33,6 @@ TILE_ADDRESS = "https://s3.amazonaws.com/elevation-tiles-prod/skadi/{row}/{tile}
 HGT_SIZES, HGT_NO_DATA = (3601, 1201), -32768  # samples along each side of SRTM1 and SRTM3
 MAX_HGT_BYTES = 2 * HGT_SIZES[0] ** 2 + 1  # nothing larger is unpacked
 VALUE_BYTES = 16  # of memory for a value of a raster, while it becomes float64
-IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 FORMATS = (".hgt", ".hgt.zip", ".hgt.gz", ".tif", ".npy", ".npz", ".png", ".jpg")
 #: A raster with a larger share of voids than this is refused; fewer are filled.
 MAX_VOID_SHARE = 0.2
@@ -178,11 +177,12 @@ def read_raster(path: Path) -> np.ndarray:
     """
     if (ending := path.suffix.lower()) not in _READERS:
         raise TerrainError(f"terrain {path}: expected one of {' '.join(FORMATS)}")
-    read, needed = _READERS[ending]
     try:
-        return read(path)
-    except ImportError:
-        raise TerrainError(f"terrain {path}: {needs_extra(*needed)}") from None
+        return _READERS[ending](path)
+    except ImportError as error:
+        extra = "geotiff" if error.name == "rasterio" else "sim"
+        needed = needs_extra(f"reading {ending}", str(error.name), extra)
+        raise TerrainError(f"terrain {path}: {needed}") from None
     except TerrainError as error:
         raise TerrainError(f"terrain {path}: {error}") from None
     except Exception as error:  # of any type, by format
@@ -243,12 +243,11 @@ def _read_image(path: Path) -> np.ndarray:
         return _north_up(np.asarray(image if deep else image.convert("L")))
 
 
-#: The reader of each ending; what needs which package of which extra.
-_READERS: dict[str, tuple[Callable[[Path], np.ndarray], tuple[str, str, str]]] = {
-    **dict.fromkeys((".hgt", ".zip", ".gz"), (_read_hgt, ("", "", ""))),
-    **dict.fromkeys((".npy", ".npz"), (_read_numpy, ("", "", ""))),
-    **dict.fromkeys((".tif", ".tiff"), (_read_geotiff, ("GeoTIFF", "rasterio", "geotiff"))),
-    **dict.fromkeys(IMAGES, (_read_image, ("an image", "Pillow", "sim"))),
+_READERS: dict[str, Callable[[Path], np.ndarray]] = {
+    **dict.fromkeys((".hgt", ".zip", ".gz"), _read_hgt),
+    **dict.fromkeys((".npy", ".npz"), _read_numpy),
+    **dict.fromkeys((".tif", ".tiff"), _read_geotiff),
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".bmp"), _read_image),
 }
 
 

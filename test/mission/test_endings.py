@@ -106,7 +106,7 @@ def random_voyage(seed):
     """Random areas, margins and vehicles; many have less margin than their turning circle."""
     rng = np.random.default_rng(seed)
     area = None
-    while area is None or area.share < 0.2:
+    while area is None or len(area.raster) < 0.2 * 48**2:
         outer = star(rng, np.zeros(2), 18, 40, rng.integers(4, 10)) if rng.random() < 0.7 else None
         inner = [
             star(rng, rng.uniform(-22, 22, 2), 2, 9, rng.integers(3, 7))

@@ -5,7 +5,8 @@ import pytest
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.mission.target import (
-    CoverageGaps,
+    GAP,
+    NO_GAPS,
     ReachableCells,
     diagonal,
     gap_closing_goals,
@@ -62,7 +63,8 @@ def test_outside_the_polygon_nothing_is_counted():
 @pytest.mark.parametrize("limit", [2.5, 6.0, 50.0])
 def test_closing_covers_every_gap_without_a_zigzag(limit):
     count = len(GRID.points)
-    gaps = CoverageGaps(GRID.points, np.full(count, limit), np.full(count, np.inf), GRID.points)
+    columns = GRID.points, np.full(count, limit), np.full(count, np.inf), GRID.points
+    gaps = np.rec.fromarrays(columns, GAP)
     goals = gap_closing_goals(START, gaps)
     apart = np.linalg.norm(GRID.points[:, None] - goals, axis=2).min(1)
     assert apart.max() <= limit
@@ -70,7 +72,7 @@ def test_closing_covers_every_gap_without_a_zigzag(limit):
     assert len(goals) <= 6 + 4 * 800 / (np.pi * limit**2)
     shuffled = np.random.default_rng(0).permutation(goals)
     assert tour_length(START, goals, OPEN) <= tour_length(START, shuffled, OPEN)
-    assert len(gap_closing_goals(START, CoverageGaps.none())) == 0
+    assert len(gap_closing_goals(START, NO_GAPS)) == 0
 
 
 def test_the_route_goes_around_keep_outs():
