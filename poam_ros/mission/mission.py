@@ -16,17 +16,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..core.maps import ElevationMap
-from ..frontend.events import (
-    DONE,
-    EXPLORING,
-    HOLD,
-    HOME,
-    PAUSED,
-    PILOT,
-    RETURNING,
-    STATES,
-    WAITING,
-)  # fmt: skip
+from ..frontend.events import DONE, EXPLORING, HOLD, HOME, PAUSED, PILOT, RETURNING, STATES, WAITING
 from ..frontend.pings import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
 from ..planning.routes import ClearanceSettings, DeepRoutes, Routes

@@ -393,8 +393,7 @@ class ReachableCells:
     def __init__(self, grid: Grid, routes: Routes, position: np.ndarray) -> None:
         from scipy.ndimage import label  # only needed with a map target
 
-        areas, every = routes.areas, np.ones(grid.shape, dtype=bool)
-        self.grid, self.areas = grid, areas
+        self.grid, self.areas = grid, (areas := routes.areas)
         self.enterable = areas.allowed(grid.points).reshape(grid.shape)
         parts, count = label(self.enterable)
         if count and not areas.unrestricted:
@@ -402,9 +401,9 @@ class ReachableCells:
             firsts = np.unique(parts, return_index=True)[1][-count:]  # without part 0: not allowed
             reached = routes.reachable(position, grid.points[firsts])
             self.enterable = np.concatenate(([False], reached))[parts]
-        polygon = areas.polygon
-        within = every if polygon is None else inside(polygon, grid.points)
-        self.counted = within.reshape(grid.shape)
+        self.counted: np.ndarray = np.ones(grid.shape, dtype=bool)
+        if areas.polygon is not None:
+            self.counted = inside(areas.polygon, grid.points).reshape(grid.shape)
         self.away, self.entry = to_nearest(grid, self.enterable)
 
 
@@ -414,17 +413,15 @@ def gap_closing_goals(position: np.ndarray, gaps: np.recarray) -> np.ndarray:
     The place farthest from any ping is chosen next, until none is left (Gonzalez 1985, k-centres).
     The order is by nearest neighbour.
     """
-    gaps = gaps[:: math.ceil(len(gaps) / MAX_PLACES) or 1]
+    left: Any = gaps[:: math.ceil(len(gaps) / MAX_PLACES) or 1].copy()
     goals = []
-    while len(gaps):
-        worst = int(np.argmax(gaps.excess))
-        goals.append(gaps.entry[worst])
-        distance = np.linalg.norm(gaps.place - gaps.entry[worst], axis=1) - gaps.limit
-        left = distance > 0
-        left[worst] = False
-        gaps = gaps.copy()
-        gaps.excess = np.minimum(gaps.excess, distance)
-        gaps = gaps[left]
+    while len(left):
+        worst = int(np.argmax(left.excess))
+        goals.append(left.entry[worst])
+        distance = np.linalg.norm(left.place - left.entry[worst], axis=1) - left.limit
+        left.excess = np.minimum(left.excess, distance)
+        distance[worst] = 0.0
+        left = left[distance > 0]
     order, waiting = [position], np.array(goals).reshape(-1, 2)
     while len(waiting):
         nearest = np.argmin(np.linalg.norm(waiting - order[-1], axis=1))

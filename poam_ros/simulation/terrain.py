@@ -33,6 +33,7 @@ TILE_ADDRESS = "https://s3.amazonaws.com/elevation-tiles-prod/skadi/{row}/{tile}
 HGT_SIZES, HGT_NO_DATA = (3601, 1201), -32768  # samples along each side of SRTM1 and SRTM3
 MAX_HGT_BYTES = 2 * HGT_SIZES[0] ** 2 + 1  # nothing larger is unpacked
 VALUE_BYTES = 16  # of memory for a value of a raster, while it becomes float64
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 FORMATS = (".hgt", ".hgt.zip", ".hgt.gz", ".tif", ".npy", ".npz", ".png", ".jpg")
 #: A raster with a larger share of voids than this is refused; fewer are filled.
 MAX_VOID_SHARE = 0.2
@@ -247,7 +248,7 @@ _READERS: dict[str, Callable[[Path], np.ndarray]] = {
     **dict.fromkeys((".hgt", ".zip", ".gz"), _read_hgt),
     **dict.fromkeys((".npy", ".npz"), _read_numpy),
     **dict.fromkeys((".tif", ".tiff"), _read_geotiff),
-    **dict.fromkeys((".png", ".jpg", ".jpeg", ".bmp"), _read_image),
+    **dict.fromkeys(IMAGES, _read_image),
 }
 
 

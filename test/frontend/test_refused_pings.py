@@ -11,12 +11,7 @@ from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.odometry import OdometryRefused, VehicleState
 from poam_ros.frontend.pings import FrontEndSettings, RawPing
-from poam_ros.frontend.refused_pings import (
-    MAX_PER_REASON,
-    Ledger,
-    RefusedPing,
-    RefusedPings,
-)
+from poam_ros.frontend.refused_pings import MAX_PER_REASON, Ledger, RefusedPing, RefusedPings
 
 SMALL = Extent(-5, 5, -5, 5)
 FRONT_END = FrontEndSettings(workspace=SMALL, max_outside=0.0)
