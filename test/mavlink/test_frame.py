@@ -145,9 +145,7 @@ BUOY = (
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [("a.plan", '{"mission": {"items": []}}', "expected points or lines in .*, got none"),
-     ("a.plan", '{"geoFence": {}}', "expected a QGroundControl plan with points or lines"),
      ("a.kml", "<kml/>", "cannot read .*a.kml: expected polygons, points or lines"),
-     ("a.json", '{"type": "Point", "coordinates": [NaN, 1]}', "expected GeoJSON with points"),
      ("a.json", '{"type": "Point", "coordinates": [400.0, 91.0]}', "expected latitude longitude"),
      ("a.json", BUOY, "expected kind goal or home in .*, got buoy"),
      ("none.json", None, "cannot read .*: No such file")],
