@@ -20,7 +20,6 @@ from ..outputs.crossings import (
     CrossingTable,
     biases,
     statistics_text,
-    table_statistics,
     write_lines,
 )
 from ..screening.crossings import Compared, crossing_weights, find_crossings
@@ -141,7 +140,7 @@ class Crossed:
         if len(self.found.row):
             spoilt = self._spoilt
             multiples = self.line.at(self.refused & np.isin(self.found.multiple, MULTIPLES))
-            said.append(statistics_text(table_statistics(self.table, order), order))
+            said.append(statistics_text(self.table.statistics(order), order))
             left = [each for each in self._lines if each[0].name in spoilt]
             left.sort(key=lambda each: -each[1])
             said += [_sentence(LINE, bias, text, 1) for bias, _, text in left[:WORST]]

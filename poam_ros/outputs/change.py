@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from html import escape
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -313,18 +312,17 @@ def draw_change(folder: Path, change: Change) -> Path:
     axes = drawing.subplots(2, 1, sharex=True, sharey=True)
     if change.simulated:
         drawing.suptitle("SIMULATED", fontweight="bold")
-    half, size = CONFIDENCE_95 * change.deviation, np.abs(change.mean)
+    size = np.abs(change.mean)
     # Every change that is reported is on the scale; without any, a few large ones need not be.
     told = size[change.significant]
     reach = float(told.max() if len(told) else np.nanquantile(size, 0.99)) or 1.0
     extend = "both" if np.nanmax(size) > reach else "neither"
-    panels: tuple[tuple[np.ndarray, str, dict[str, Any]], ...] = (
-        (change.mean, "change (m, positive: shallower); outlined: significant",
-         {"extend": extend, "cmap": "RdBu", "vmin": -reach, "vmax": reach}),
-        (half, "95 % uncertainty of the change (m)", {"cmap": "magma"}),
-    )  # fmt: skip
-    for axis, (values, title, style) in zip(axes, panels, strict=True):
-        draw_layer(axis, change.grid, values, title, **style)
+    title = "change (m, positive: shallower); outlined: significant"
+    draw_layer(axes[0], change.grid, change.mean, title, extend, cmap="RdBu", vmin=-reach,
+        vmax=reach)  # fmt: skip
+    title = "95 % uncertainty of the change (m)"
+    draw_layer(axes[1], change.grid, CONFIDENCE_95 * change.deviation, title, cmap="magma")
+    for axis in axes:
         axis.title.set_fontsize("medium")
         if change.extrapolated is not None:
             grey = np.ma.masked_equal(change.extrapolated, False)

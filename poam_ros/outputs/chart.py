@@ -284,12 +284,12 @@ def _provenance(run: Run, settings: ExportSettings, datum: VerticalDatum | None)
         height = f"not named: the height that the water level of {level} counts from"
     else:
         height = "not given: that of the soundings"
-    return {
+    texts = {
         "title": f"SIMULATED: {run.title}" if run.simulated else run.title,
-        **({"remarks": str(config["remarks"])} if config.get("remarks") else {}),
+        "remarks": str(config.get("remarks") or ""),
         "software": f"poam_ros {__version__}",
         "samples": str(len(run.xy)),
-        **({"map_time": clock_time(drawn.stamp_ns) + simulated} if drawn.stamp_ns else {}),
+        "map_time": clock_time(drawn.stamp_ns) + simulated if drawn.stamp_ns else "",
         "export_time": _utc(datetime.now(timezone.utc).timestamp()),
         "vertical_datum": height,
         "water_level": f"{level} above the datum",
@@ -300,8 +300,9 @@ def _provenance(run: Run, settings: ExportSettings, datum: VerticalDatum | None)
         "not an estimate from repeated soundings",
         "density": "pings per cell; cells with 0 are interpolated",
         "settings": json.dumps(without_folders(config) or None, default=str),
-        **({"simulated": SIMULATED} if run.simulated else {}),
+        "simulated": SIMULATED if run.simulated else "",
     }
+    return {name: text for name, text in texts.items() if text}
 
 
 def clock_time(stamp_ns: int) -> str:

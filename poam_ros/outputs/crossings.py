@@ -87,6 +87,11 @@ class CrossingTable:
         """The same in projected coordinates, if the map has a georeference."""
         return self if place is None else replace(self, xy=place.to_projected(self.xy))
 
+    def statistics(self, order: str) -> CrossingStatistics | None:
+        """Of all crossings but those with a multiple; None without any."""
+        kept = ~self.left_out
+        return statistics_of(self.difference[kept], self.depth[kept], order)
+
     @classmethod
     def read(cls, path: Path) -> CrossingTable:
         """Read what ``write`` wrote. Empty without a file.
@@ -123,17 +128,6 @@ class CrossingStatistics(NamedTuple):
     median: float
     quantile95: float
     within: float
-
-
-def table_statistics(table: CrossingTable, order: str) -> CrossingStatistics | None:
-    """Of all crossings but those with a multiple; None without any.
-
-    Args:
-        table: of a survey.
-        order: a name of ``planning.tvu.ORDERS``.
-    """
-    kept = ~table.left_out
-    return statistics_of(table.difference[kept], table.depth[kept], order)
 
 
 def statistics_of(

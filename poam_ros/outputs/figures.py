@@ -93,13 +93,6 @@ def draw_layer(
     return image
 
 
-def no_lengthscale(axis: Any) -> None:
-    """Say in an empty panel why it is empty."""
-    middle = {"ha": "center", "va": "center", "transform": axis.transAxes}
-    axis.text(0.5, 0.5, "This model has no lengthscale.", fontsize=9, color="0.4", **middle)
-    axis.set_aspect("equal")
-
-
 def outline_cells(axis: Any, grid: Grid, chosen: np.ndarray) -> None:
     """Draw a line around the cells of a grid that are chosen [rows, columns], boolean."""
     x, y = (np.concatenate(([2 * v[0] - v[1]], v, [2 * v[-1] - v[-2]])) for v in (grid.x, grid.y))
@@ -164,7 +157,11 @@ def _draw_maps(run: Run) -> Any:
         on = f" and {len(drawn.support)} inducing inputs" if len(drawn.support) else ""
         draw_layer(length_axis, grid, drawn.lengthscale, f"lengthscale (m){on}", cmap="magma")
     else:
-        no_lengthscale(length_axis)
+        middle = {"ha": "center", "va": "center", "transform": length_axis.transAxes}
+        length_axis.text(
+            0.5, 0.5, "This model has no lengthscale.", fontsize=9, color="0.4", **middle
+        )
+        length_axis.set_aspect("equal")
     length_axis.plot(*drawn.support.T, ".", color="white", markersize=2)
     count = len(samples["x"])
     draw_relief(path_axis, whole, truth, slope, None, **{**colours, "cmap": "gray"})

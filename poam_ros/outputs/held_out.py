@@ -159,16 +159,6 @@ class Validation:
         )
 
 
-def validation(held: HeldOut) -> Validation:
-    """All scores, pooled over the folds."""
-    accepted = held.accepted if held.accepted.any() else np.ones_like(held.accepted)
-    own, shown = (
-        score(held[np.flatnonzero(some)]) if some.any() else None
-        for some in (held.accepted, accepted & held.shown)
-    )
-    return Validation(own, score(held), shown)
-
-
 def score(held: HeldOut) -> ValidationScores:
     """Scores of these soundings, whether accepted or not."""
     error = held.mean - held.z
@@ -207,7 +197,12 @@ def write_validation(
     columns = [*names, row.tolist(), *held.xy.T.tolist(), *(each.tolist() for each in values)]
     header = ("file", *COLUMNS) if files else COLUMNS
     write_table(folder / "held_out.csv", header, zip(*columns, strict=True))
-    scores = validation(held)
+    accepted = held.accepted if held.accepted.any() else np.ones_like(held.accepted)
+    own, shown = (
+        score(held[np.flatnonzero(some)]) if some.any() else None
+        for some in (held.accepted, accepted & held.shown)
+    )
+    scores = Validation(own, score(held), shown)  # pooled over the folds
     scores.write(folder / FILE)
     return scores
 

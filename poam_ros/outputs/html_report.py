@@ -16,7 +16,7 @@ from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN
 from ..planning.tvu import ORDERS, order_name
 from . import html, plates
 from .chart import Chart, ExportSettings, clock_time, read_chart
-from .crossings import LINE_COLUMNS, LINES, table_statistics
+from .crossings import LINE_COLUMNS, LINES
 from .folder import read_records, without_folders
 from .held_out import FILE as SCORES
 from .held_out import Validation
@@ -236,7 +236,7 @@ def _crossings(folder: Path, chart: Chart, config: Mapping[str, Any]) -> Iterabl
         return ()
     order = config.get("order")
     order = order if order in ORDERS else "1a"
-    statistics = table_statistics(chart.crossings, order)
+    statistics = chart.crossings.statistics(order)
     words = {} if statistics is None else {
         "crossings": f"{statistics.crossings:,}",
         "median difference": f"{statistics.median:.3f} m",

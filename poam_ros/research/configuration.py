@@ -72,6 +72,8 @@ class EnvironmentSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.terrain:
+            raise InputError("terrain: missing")
         low, high = self.elevation_range
         if (low or high) and not low < high:
             raise InputError(f"elevation_range: expected low < high, got {low:g} {high:g}")
@@ -333,11 +335,8 @@ def _environment(where: str, given: Any) -> EnvironmentSettings:
     for key in values:
         if key not in known:
             raise InputError(f"{where}.{unknown(str(key), known)}")
-    values = {key: value for key, value in values.items() if value is not None}
-    if "terrain" not in values:
-        raise InputError(f"{where}.terrain: missing")
     try:
-        return instance(EnvironmentSettings, values)
+        return instance(EnvironmentSettings, {k: v for k, v in values.items() if v is not None})
     except InputError as error:
         raise InputError(f"{where}.{error}") from None
 

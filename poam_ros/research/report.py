@@ -3,7 +3,7 @@ and seeds, in tables and figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -16,7 +16,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.files import atomic_write, within
 from ..models.registry import MODELS
-from ..outputs.figures import blank_figure, draw_layer, elevation_colours, no_lengthscale, plain
+from ..outputs.figures import blank_figure, draw_layer, elevation_colours, plain
 from ..outputs.folder import EPOCH_COLUMNS, RUN_COLUMNS, make_folder, read_records, write_table
 from ..outputs.run import Run
 from .configuration import read_metadata
@@ -41,7 +41,7 @@ def write_report(folder: Path) -> list[Path]:
     """Write the report of the sweep in ``folder`` to its folder ``report``.
 
     These are averages.csv, and for each pilot and planner (several: with their names in the
-    files') table.md, and curves, maps and lengthscales as .png and .pdf.
+    files') table.md, and curves and maps as .png and .pdf.
 
     Returns:
         The files written.
@@ -298,57 +298,11 @@ _ACROSS, _WIDTH = 6, 11.0
 
 #: How matplotlib draws the lines of each method.
 Styles = dict[str, dict[str, Any]]
-#: Draws a run on an axis; given the image style of elevations.
-Panel = Callable[[Any, Run, dict[str, Any]], None]
 
 
 def draw_maps(comparison: Comparison, styles: Styles) -> Any:
-    """The truth, and each method's predicted mean with its sampling path. Returns the figure."""
-
-    def panel(axis: Any, run: Run, elevation: dict[str, Any]) -> None:
-        draw_layer(axis, run.drawn.grid, run.drawn.mean, **elevation)
-        x, y = run.samples["x"], run.samples["y"]
-        axis.plot(x, y, color="black", linewidth=0.45, alpha=0.8)
-
-    return _draw_panels(comparison, panel)[0]
-
-
-def draw_lengthscales(comparison: Comparison, styles: Styles) -> Any:
-    """The truth, and each method's lengthscales with its inducing inputs. Returns the figure.
-
-    All lengthscales have one colour scale, which leaves out the outermost hundredths.
-    """
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    runs = [run for name in comparison.runs for run in comparison.shown(name).values()]
-    values = np.concatenate([run.drawn.lengthscale.ravel() for run in runs])
-    values = values[np.isfinite(values)]
-    low, high = np.quantile(values, (0.01, 0.99)) if len(values) else (0.0, 1.0)
-    scale = ScalarMappable(Normalize(low, high if high > low else low + 1.0), "magma")
-
-    def panel(axis: Any, run: Run, elevation: dict[str, Any]) -> None:
-        drawn = run.drawn
-        if not np.isfinite(drawn.lengthscale).any():
-            no_lengthscale(axis)
-            return
-        draw_layer(axis, drawn.grid, drawn.lengthscale, norm=scale.norm, cmap=scale.cmap)
-        # White dots with a dark rim are visible on every colour.
-        axis.scatter(*drawn.support.T, s=2.2, color="white", edgecolors="black", linewidths=0.25)
-
-    figure, axes = _draw_panels(comparison, panel, below=0.8)
-    figure.colorbar(
-        scale, ax=axes, location="bottom", shrink=0.5, aspect=40, extend="both",
-        label="lengthscale (m)",
-    )  # fmt: skip
-    return figure
-
-
-def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tuple[Any, Any]:
-    """A block of panels for each environment: the truth, then ``panel`` for each method.
-
-    Leaves ``below`` inches free. Returns the figure and its axes.
-    """
+    """A block of panels for each environment: the truth, and each method's predicted mean with its
+    sampling path. Returns the figure."""
     shown = {name: comparison.shown(name) for name in comparison.runs}
     most = 1 + max(len(runs) for runs in shown.values())
     rows, columns = -(-most // _ACROSS), min(most, _ACROSS)
@@ -356,20 +310,19 @@ def _draw_panels(comparison: Comparison, panel: Panel, below: float = 0.0) -> tu
     first = next(iter(next(iter(shown.values())).values()))
     width, height = first.drawn.grid.borders.size
     total = rows * len(shown)
-    high = 0.8 + below + total * (side * height / width + 0.3)
-    figure = blank_figure((1.6 + side * columns, high))
+    figure = blank_figure((1.6 + side * columns, 0.8 + total * (side * height / width + 0.3)))
     # Panels of a fixed aspect, without the gaps that would leave.
     figure.set_layout_engine("compressed")
     axes = figure.subplots(total, columns, squeeze=False)
     for part, (environment, runs) in zip(np.split(axes, len(shown)), shown.items(), strict=True):
-        truth = _draw_block(part, environment, runs, panel)
+        truth = _draw_block(part, environment, runs)
         figure.colorbar(truth, ax=part, label="elevation (m)", aspect=20 * rows, pad=0.01)
     for axis in axes[-1]:
         axis.set_xlabel("x (m)")
-    return figure, axes
+    return figure
 
 
-def _draw_block(axes: Any, environment: str, runs: dict[str, Run], panel: Panel) -> Any:
+def _draw_block(axes: Any, environment: str, runs: dict[str, Run]) -> Any:
     """Draw an environment's panels; returns the image of the truth, for its colour bar."""
     first = next(iter(runs.values()))
     grid, truth = first.truth
@@ -377,7 +330,8 @@ def _draw_block(axes: Any, environment: str, runs: dict[str, Run], panel: Panel)
     image = draw_layer(flat[0], grid, truth, **elevation)
     flat[0].set_title("truth", fontsize=10)
     for axis, (method, run) in zip(flat[1:], runs.items(), strict=False):
-        panel(axis, run, elevation)
+        draw_layer(axis, run.drawn.grid, run.drawn.mean, **elevation)
+        axis.plot(run.samples["x"], run.samples["y"], color="black", linewidth=0.45, alpha=0.8)
         label = method_label(method)
         # A long name must not run into the next panel's.
         axis.set_title(label, fontsize=min(10, 160 / len(label)))
@@ -467,4 +421,4 @@ def _limit(axis: Any, metric: str) -> None:
 
 
 #: The figures, by the names of their files.
-FIGURES = {"curves": draw_curves, "maps": draw_maps, "lengthscales": draw_lengthscales}
+FIGURES = {"curves": draw_curves, "maps": draw_maps}

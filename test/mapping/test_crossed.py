@@ -15,7 +15,7 @@ from poam_ros.mapping.crossed import cross
 from poam_ros.mapping.sounding_map import learn, map_soundings, validate_fold
 from poam_ros.mapping.soundings import Labels, SoundingMapSettings, Soundings
 from poam_ros.models.registry import ModelSettings, NeighbourOptions
-from poam_ros.outputs.crossings import COLUMNS, CrossingTable, biases, table_statistics
+from poam_ros.outputs.crossings import COLUMNS, CrossingTable, biases
 from poam_ros.outputs.folder import read_records
 from poam_ros.screening import ScreeningSettings
 
@@ -219,10 +219,10 @@ def test_statistics_follow_hydrographic_practice():
     left_out = np.arange(6) == 5
     depth = np.column_stack((np.full(6, 5.0), 5.0 + difference))
     table = CrossingTable(names, names, np.zeros((6, 2)), difference, depth, left_out)
-    found = table_statistics(table, "1a")
+    found = table.statistics("1a")
     assert found.crossings == 5 and found.median == pytest.approx(0.3)
     assert found.within == pytest.approx(4 / 5)  # sqrt(2 (0.25 + 0.065^2)) = 0.71
-    assert table_statistics(table, "exclusive").within == pytest.approx(2 / 5)
+    assert table.statistics("exclusive").within == pytest.approx(2 / 5)
     a, b, c = biases(names, difference, left_out, np.ones(6))
     assert (a.crossings, b.crossings, c.crossings) == (5, 5, 1)
     assert a.median == pytest.approx(0.1) == pytest.approx(-b.median) and c.median == -9.0

@@ -223,13 +223,12 @@ def test_a_folder_with_other_settings_is_refused(kept, change, message, tmp_path
         SweepFolder(sweep_folder.folder, settings, load_environments(settings))
 
 
-@pytest.mark.parametrize("change", ["long", "nan", "twice", "none"])
-def test_a_broken_row_of_a_run_is_named(kept, change, capsys):
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_broken_row_of_a_run_is_named(kept, count, capsys):
     sweep_folder, done, _ = kept
     path = sweep_folder.folder / done.folder / "run.csv"
     header, row = path.read_text().splitlines()
-    rows = {"twice": [row, row], "none": []}.get(change, [row.replace("1.5", change)])
-    path.write_text("\n".join([header, *rows, ""]))
+    path.write_text("\n".join([header, *[row] * count, ""]))
     config = sweep_folder.folder.parent / "sweep-of-test.yaml"
     assert main(["benchmark", str(config), "--output", str(sweep_folder.folder)]) == 2
     error = capsys.readouterr().err

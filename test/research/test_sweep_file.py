@@ -172,7 +172,7 @@ def test_a_setting_that_no_method_has_is_refused(change, expected, cells, tmp_pa
         ("environments: {a: missing.npz}\nmethods: [poam]\n", "environments.a: terrain missing"),
         (
             "environments: {a: {terrain: seamounts, preparation: none}}\nmethods: [poam]\n",
-            "environments.a: preparation: expected one of paper",
+            "environments.a: preparation: expected paper",
         ),
         (
             "environments: {a: seamounts}\nmethods: [poam]\nmodel: {device: abacus}\n",

@@ -3,7 +3,6 @@ what it says of broken files."""
 
 import csv
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,13 +13,11 @@ pytest.importorskip("matplotlib", reason="a report has figures")
 from matplotlib.image import imread
 
 from poam_ros.core.errors import InputError
-from poam_ros.outputs.folder import read_map, write_map
 from poam_ros.research.report import (
     Statistic,
     average_over_samples,
     average_rows,
     caption,
-    draw_lengthscales,
     markdown_table,
     method_label,
     notes,
@@ -28,7 +25,7 @@ from poam_ros.research.report import (
     write_report,
 )
 
-STEMS = ("curves", "maps", "lengthscales")
+STEMS = ("curves", "maps")
 STARTS = {".png": b"\x89PNG", ".pdf": b"%PDF"}
 
 
@@ -110,23 +107,12 @@ def test_each_pilot_and_planner_has_files_of_its_own(tmp_path):
     assert "mine:NEAR" in (tmp_path / "report" / "averages.csv").read_text()
 
 
-def test_a_model_without_a_lengthscale_has_a_panel_that_says_so(tmp_path):
-    runs = [run("bay", "poam", 0), run("bay", "mine:IDW", 0)]
-    write_sweep(tmp_path, runs)
-    path = tmp_path / "runs/bay/mine-IDW/bezier-max-entropy/seed-0/map.npz"
-    write_map(path, replace(read_map(path), fields={}))
-    (comparison,) = read_comparisons(tmp_path)
-    truth, poam, mine = draw_lengthscales(comparison, {}).axes[:3]
-    assert truth.images and poam.images and not mine.images
-    assert "no lengthscale" in mine.texts[0].get_text()
-
-
 @pytest.mark.slow
 def test_runs_that_end_at_once_are_drawn_and_always_the_same(tmp_path):
     values = {"update_s": np.zeros(1), "smse": np.full(1, np.nan)}
     folder = write_sweep(tmp_path, [run("bay", "gpr", 0, samples=(300,), values=values)])
     before = {path: path.read_bytes() for path in write_report(folder)}
-    assert len(before) == 8
+    assert len(before) == 6
     assert {path: path.read_bytes() for path in write_report(folder)} == before
 
 
