@@ -19,6 +19,7 @@ same, more slowly.
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -150,23 +151,23 @@ def judged(
     return record.verdicts(2 if quick else MAX_ROUNDS, LONG if quick else 0)
 
 
+@dataclass
 class _Record:
-    """The soundings of a record, with arguments as of ``judged``, and what they are.
+    """The soundings of a record, with fields as arguments of ``judged``, and what they are.
 
     Each search assumes the rates of the one before.
     """
 
-    def __init__(
-        self,
-        xy: np.ndarray,
-        z: np.ndarray,
-        line: np.ndarray,
-        ranges: np.ndarray,
-        distance: np.ndarray,
-    ) -> None:
-        self.xy, self.z, self.line, self.r = xy, z, line, ranges
+    xy: np.ndarray
+    z: np.ndarray
+    line: np.ndarray
+    r: np.ndarray
+    distance: np.ndarray
+
+    def __post_init__(self) -> None:
+        xy, ranges = self.xy, self.r
         self.block = block_length(xy, ranges)
-        self.others = OtherLines(xy, line, distance, self.block)
+        self.others = OtherLines(xy, self.line, self.distance, self.block)
         step = np.hypot(*np.diff(xy, axis=0).T)
         self.share = (np.r_[0.0, step] + np.r_[step, 0.0]) / 2
         self.travelled = np.r_[0.0, np.cumsum(step)]

@@ -53,10 +53,6 @@ class PingBlocks:
         self._boxes: list[tuple[float, ...]] = []  # of each block: xmin, ymin, xmax, ymax
         self._middles: list[int] = []  # median stamp of each
 
-    def __len__(self) -> int:
-        """Number of blocks; the last may be short."""
-        return len(self._boxes)
-
     @property
     def data(self) -> Samples:
         """The pings."""

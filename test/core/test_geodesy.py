@@ -37,13 +37,6 @@ def test_the_central_meridian_has_its_true_length():
         np.testing.assert_allclose(found, (0, sign * 4_984_944.378), atol=1e-3)
 
 
-def test_the_recorded_system_is_the_projection():
-    local = GeoReference(-45.0, 10.0)
-    latitude, longitude = np.array([-45.3, -44.0]), np.array([9.0, 12.5])
-    recorded = pyproj.Proj(local.local_crs)(longitude, latitude)
-    np.testing.assert_allclose(local.local_metres(latitude, longitude).T, recorded, atol=1e-6)
-
-
 def test_places_too_far_for_one_plane_have_no_metres():
     with pytest.raises(InputError, match="within 60 degrees of each other"):
         GeoReference.about(np.zeros(2), np.array([-40.0, 40.0]))

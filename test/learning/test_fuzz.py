@@ -261,32 +261,19 @@ COMMON = {
 }  # fmt: skip
 
 
-def test_any_sequence_of_events_is_handled(survey):
+@pytest.mark.parametrize("count", [SHORT, pytest.param(FULL, marks=pytest.mark.soak)])
+def test_any_sequence_of_events_is_handled(survey, count):
     handled = Counter()
 
-    @seed(0)
-    @settings(max_examples=SHORT, **COMMON)
+    @settings(max_examples=count, **COMMON)
     @given(st.booleans(), begins, sequences)
     def fuzz(screened, begin, drawn):
         run(survey, screened, begin + drawn, handled)
 
-    fuzz()
-    assert handled.total() - handled["flood"] > SHORT * LENGTH
-    assert handled["accepted"] > SHORT  # what is drawn changes with the modules that are loaded
-
-
-@pytest.mark.soak
-def test_a_hundred_thousand_events_are_handled(survey):
-    handled = Counter()
-
-    @settings(max_examples=FULL, **COMMON)
-    @given(st.booleans(), begins, sequences)
-    def fuzz(screened, begin, drawn):
-        run(survey, screened, begin + drawn, handled)
-
-    fuzz()
+    (seed(0)(fuzz) if count == SHORT else fuzz)()
     counted = "flood", "tick", "accepted", "false echoes"
     taken = handled.total() - sum(handled[name] for name in counted)
     print(dict(handled), taken, "without floods")
-    assert taken > 0.5 * FULL * LENGTH
-    assert handled["accepted"] > 10 * FULL and handled["false echoes"] > 0
+    assert taken > 0.5 * count * LENGTH
+    assert handled["accepted"] > count  # what is drawn changes with the modules that are loaded
+    assert count == SHORT or handled["false echoes"] > 0

@@ -80,10 +80,7 @@ def test_a_wrong_prior_is_not_trusted(model):
     plain, given = (learned(model, prior) for prior in (None, prior_of(other)))
     assert given.trust < 0.2
     assert error(given) < 1.1 * error(plain)
-
-
-def test_depths_given_as_elevations_are_not_trusted():
-    assert learned("nngp", prior_of(lambda xy: -coarse(xy))).trust == 0.0
+    assert learned(model, prior_of(lambda xy: -coarse(xy)), 1).trust == 0.0  # depths
 
 
 def test_a_prior_is_not_used_while_the_pings_cannot_confirm_it():
