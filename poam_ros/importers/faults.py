@@ -51,14 +51,11 @@ TOO_MANY, OTHERS = 0.1, 0.2
 #: Maximum number of jumps in warnings.
 WARNED = 3
 
-#: A depth is held so many times as often as usual, and as on a vehicle.
-TIMES = 5.0
-#: The bottom beside a held depth changes by this (m), and by this share of the depth.
-CHANGES, OF_DEPTH = 0.3, 0.06
+#: A depth is held so many times as often as usual, and as on a vehicle; then the median of so many
+#: differs from it by this (m), and by this share of the depth.
+TIMES, AFTER, CHANGES, OF_DEPTH = 5.0, 5, 0.3, 0.06
 #: A sounder that finds the bottom again jumps to it by so many steps of its resolution.
 RESUMES = 5
-#: Soundings beside: within this share of the length over which a depth is held.
-BESIDE = 0.25
 
 #: Places this near (m) at the same time are the same: six decimals of a degree are 0.1 m.
 SAME_PLACE = 0.3
@@ -266,48 +263,35 @@ def frozen(where: str, xy: np.ndarray, height: np.ndarray) -> np.ndarray:
     """Which soundings hold the last depth although the bottom changes, as a sounder does that has
     lost it; boolean [N].
 
-    A run of the same depth, longer than any flat bottom gives in this record, is refused where
-    soundings beside it, of other lines or around its ends, differ; else it is named in a warning.
+    A run of the same depth, longer than any flat bottom gives in this record, is refused where the
+    depth is another one at its end; if it changes little, but at once, it is named in a warning.
 
     Args:
         where: start of warnings.
         xy: places in m [N, 2].
         height: depths or elevations as the file has them [N].
     """
-    from scipy.spatial import cKDTree
-
     wrong = np.zeros(len(height), dtype=bool)
     begin = np.flatnonzero(np.diff(height, prepend=np.nan) != 0)
     count = np.diff(begin, append=len(height))
+    end = begin + count
     along = np.append(0.0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
-    length = along[begin + count - 1] - along[begin]
+    length = along[end - 1] - along[begin]
     # Half of all soundings stand in runs of at most the median.
     least = max(LOST_COUNT, TIMES * float(np.median(np.repeat(count, count))))
-    long = (count >= least) & (length >= LOST_M)
-    if not long.any():
-        return wrong
-    others = np.flatnonzero(~np.repeat(long, count))
-    beside, changes = cKDTree(xy[others]), np.abs(np.diff(height))
+    long = (count >= least) & (length >= LOST_M) & (end < len(height))
+    changes = np.abs(np.diff(height))
     step = changes[changes > 0].min(initial=np.inf)
     for run in np.flatnonzero(long).tolist():
-        first, end, value = begin[run], begin[run] + count[run], height[begin[run]]
-        least = max(CHANGES, OF_DEPTH * abs(value))
-        reach = BESIDE * length[run]
-        near, match = beside.query(xy[first:end], distance_upper_bound=reach)
-        found = height[others[match[np.isfinite(near)]]]
-        if len(found) >= 0.3 * count[run]:
-            low, high = np.quantile(found, (0.1, 0.9))
-            changed = high - low > least and np.quantile(np.abs(found - value), 0.75) > least
-        else:
-            after = height[end : end + 5]
-            changed = len(after) > 0 and abs(np.median(after) - value) > 2 * least
-        if changed:
-            wrong[first + 1 : end] = True  # the first of them was measured
-        elif end < len(height) and changes[end - 1] > RESUMES * step:
+        value = height[begin[run]]
+        after = abs(float(np.median(height[end[run] : end[run] + AFTER])) - value)
+        if after > max(CHANGES, OF_DEPTH * abs(value)):
+            wrong[begin[run] + 1 : end[run]] = True  # the first of them was measured
+        elif changes[end[run] - 1] > RESUMES * step:
             log.warning(
                 "%s: %d soundings over %.0f m have the same depth of %g (from sounding %d on): a "
                 "flat bottom, or a sounder that lost it",
-                where, count[run], length[run], abs(value), first,
+                where, count[run], length[run], abs(value), begin[run],
             )  # fmt: skip
     return wrong
 

@@ -74,9 +74,8 @@ class WaterLevels:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"{path}: cannot be read ({reason})") from None
         every = [*table.columns.values()]
-        if not every[0].sample:
-            raise InputError(f"{expected}, got none")
-        unknown = InputError(f"{expected}, got {shown(','.join(e.sample[0] for e in every))}")
+        first = ",".join(next(iter(each.sample), "none") for each in every)
+        unknown = InputError(f"{expected}, got {shown(first)}")
         when = [*table.times.values()] or every[:1]
         others = [each for each in every
                   if each not in when and np.isfinite(each.values).mean() > 0.5]  # fmt: skip

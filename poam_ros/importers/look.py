@@ -33,7 +33,7 @@ EASTING, MERCATOR, WEST, NORTHINGS = 1e6, 2.004e7, 1.3e6, (3e6, 1e7)
 #: Northings in feet, of a system of a state, stay below this; the Earth's radius (m).
 IN_FEET, EARTH = 4e6, 6_378_137.0
 #: Depths of which a part is in another unit change by its factor, within this much of its
-#: logarithm, and by nothing else above ``DOUBLE``, in the median of so many.
+#: logarithm, or a tenth, and by nothing else above ``DOUBLE``, in the median of so many.
 SAME_FACTOR, DOUBLE, SMOOTHED = 0.2, 2.0, 7
 #: The least depth that counts for it (m), the least share of soundings in another unit, and the
 #: longest way on which they change, in usual ones.
@@ -115,8 +115,8 @@ def _of_metres(place: np.ndarray, crs: str, columns: Mapping[str, str]) -> Itera
     around, (x, y) = np.abs(place).max(0), np.median(place, axis=0)
     most = around.max()
     degrees = [
-        *_swap(columns, "longitude", "latitude", when="if x is the longitude"),
-        *_swap(columns, "latitude", "longitude", when="if x is the latitude"),
+        *swapped(columns, "if x is the longitude", ("longitude", "latitude")),
+        *swapped(columns, "if x is the latitude", ("latitude", "longitude")),
     ]
     small = most <= 180 and around.min() <= 90 and np.ptp(np.abs(place), axis=0).max() < 3
     if small and np.abs(place - np.round(place, 3)).max() > 1e-9:  # more than millimetres
@@ -127,7 +127,7 @@ def _of_metres(place: np.ndarray, crs: str, columns: Mapping[str, str]) -> Itera
     if crs:
         if in_area_of_use(crs, np.array((y, x))) and not in_area_of_use(crs, np.array((x, y))):
             text = f"x and y lie outside the area of {crs}, and inside it if they are swapped"
-            yield Doubt(text, _swap(columns, "y", "x", when="if they are swapped"))
+            yield Doubt(text, swapped(columns))
         return
     if most < 1e5 or not (x > EASTING or (x < 0 and abs(y) > WEST)):
         return
@@ -138,7 +138,7 @@ def _of_metres(place: np.ndarray, crs: str, columns: Mapping[str, str]) -> Itera
     if "x" not in columns.get("x", "").lower():  # nobody calls Mercator's an easting
         yield Doubt(text, possible=False)
     turned = bool(EASTING / 10 < y < EASTING and NORTHINGS[0] < x < NORTHINGS[1])
-    answers = _swap(columns, "y", "x", when="if x is a northing and y an easting") * turned
+    answers = swapped(columns, "if x is a northing and y an easting") * turned
     # As Mercator's, those in feet would lie in Africa.
     if not (x > 0 and 0 < y < IN_FEET):
         north, east = np.degrees((np.arctan(np.sinh(y / EARTH)), x / EARTH))
@@ -236,16 +236,12 @@ def place_words(north: float, east: float) -> str:
     return f" (at {abs(north):.2f} {side}, {abs(east):.2f} {way})"
 
 
-def swapped(columns: Mapping[str, str]) -> list[Answer]:
-    """The answer that columns of latitude and longitude mean the other."""
-    turned = "longitude", "latitude"
-    return _swap(columns, *turned, when="if they are swapped") if turned[0] in columns else []
-
-
-def _swap(columns: Mapping[str, str], *meanings: str, when: str) -> list[Answer]:
-    """The answer that two columns of places mean these; none without columns."""
-    names = [columns[m] for m in ("x", "y", "latitude", "longitude") if m in columns]
-    chosen = dict(zip(meanings, names, strict=False))
+def swapped(
+    columns: Mapping[str, str], when: str = "if they are swapped", meanings: Sequence[str] = ()
+) -> list[Answer]:
+    """The answer that the two columns of places mean the other, or these; none without columns."""
+    own = [meaning for meaning in ("x", "y", "latitude", "longitude") if meaning in columns]
+    chosen = {m: columns[each] for m, each in zip(meanings or own[::-1], own, strict=False)}
     return [Answer(when, {"columns": chosen})] if len(chosen) == 2 else []
 
 
@@ -269,12 +265,17 @@ def _groups(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Doubt]:
         ]
 
     for axis in xy.T:
-        order = np.sort(axis)
-        steps = np.diff(order)
-        gap = float(steps.max())
+        gap, beyond = _widest_gap(axis)
         if gap > max(APART, TIMES * (np.ptp(axis) - gap)):
             text = f"the soundings lie in two groups of places, {gap / 1000:.0f} km apart"
-            yield Doubt(text, near(axis > order[steps.argmax()]))
+            yield Doubt(text, near(beyond))
+
+
+def _widest_gap(axis: np.ndarray) -> tuple[float, np.ndarray]:
+    """The widest gap between values [N], at least two, and which are beyond it [N], boolean."""
+    order = np.sort(axis)
+    at = int(np.diff(order).argmax())
+    return float(order[at + 1] - order[at]), axis > order[at]
 
 
 def _of_two_units(size: np.ndarray, along: np.ndarray) -> tuple[int, str] | None:
@@ -295,7 +296,9 @@ def _of_two_units(size: np.ndarray, along: np.ndarray) -> tuple[int, str] | None
         return None
     for unit, size_m in UNITS.items():
         factor = abs(np.log(size_m))
-        if factor > np.log(DOUBLE) and np.abs(steps[turns] - factor).max() < SAME_FACTOR:
+        if factor > np.log(DOUBLE) and np.abs(steps[turns] - factor).max() < max(
+            SAME_FACTOR, factor / 10
+        ):
             return int(turns[0]) + 1, unit
     return None
 
@@ -328,12 +331,9 @@ def untold(place: np.ndarray, values: np.ndarray) -> float:
 def stray(xy: np.ndarray) -> tuple[np.ndarray, float] | None:
     """Which few of these places [N, 2] in m stretch the map, boolean [N]: those that lie farther
     from all others than these reach; and how far, in m. None: there are none."""
-    for axis in xy.T:
-        order = np.sort(axis)
-        steps = np.diff(order)
-        gap = float(steps.max(initial=0))
-        beyond = axis > order[steps.argmax()] if gap else np.zeros(len(axis), dtype=bool)
+    for axis in xy.T if len(xy) >= FEWEST else ():
+        gap, beyond = _widest_gap(axis)
         few = beyond if beyond.mean() < 0.5 else ~beyond
-        if len(xy) >= FEWEST and 0 < few.mean() < STRAY and gap > np.ptp(xy[~few], axis=0).max():
+        if 0 < few.mean() < STRAY and gap > np.ptp(xy[~few], axis=0).max():
             return few, gap
     return None

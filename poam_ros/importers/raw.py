@@ -287,10 +287,9 @@ def _labels(raws: Sequence[RawSoundings]) -> dict[str, Labels]:
     found = {}
     for column in sorted({name for raw in raws for name in raw.labels}):
         texts = [
-            np.array(own.names, dtype=object)[own.code] if (own := raw.labels.get(column))
-            else np.full(len(raw.height), "", dtype=object)
+            own.words if (own := raw.labels.get(column)) else np.full(len(raw.height), "", object)
             for raw in raws
-        ]  # fmt: skip
+        ]
         names, codes = np.unique(np.concatenate(texts), return_inverse=True)
         found[column] = Labels(codes, tuple(names.tolist()))
     return found

@@ -25,12 +25,12 @@ ANTENNA = {
 }
 
 
-def table(depth, altitude, names=("depth", "altitude"), extra=""):
+def table(depth, altitude, names=("depth", "altitude")):
     rows = (
         f"{a:.7f},{b:.7f},{c:.2f},{d if isinstance(d, str) else format(d, '.2f')}"
         for a, b, c, d in zip(LATITUDE, LONGITUDE, depth, altitude, strict=True)
     )
-    return "\n".join([f"latitude,longitude,{','.join(names)}{extra}", *rows]) + "\n"
+    return "\n".join([f"latitude,longitude,{','.join(names)}", *rows]) + "\n"
 
 
 @pytest.fixture
@@ -45,20 +45,17 @@ def check(found, ground=GROUND, atol=0.011):
     np.testing.assert_allclose(-found.z, ground[found.row], atol=atol)
 
 
-def test_a_vehicles_altitude_is_understood_and_said(read):
-    found = read(table(DIVES, GROUND - DIVES, SURE))
-    check(found)
-    assert len(found) == COUNT
-    assert "ground = depth + dvl_altitude (m)" in found.source["understood"]
-
-
 @pytest.mark.parametrize(
     "names",
-    [("depth", "altitude_above_bottom"), ("Depth (m)", "DVL altitude (m)"),
+    [SURE, ("depth", "altitude_above_bottom"), ("Depth (m)", "DVL altitude (m)"),
      ("vehicle_depth", "altitude"), ("depth", "Height above seabed")],
 )  # fmt: skip
-def test_names_that_leave_no_doubt(names, read):
-    check(read(table(HOLDS, GROUND - HOLDS, names)))
+def test_a_vehicles_altitude_is_understood_by_names_that_leave_no_doubt_and_said(names, read):
+    for depth in (DIVES, HOLDS):
+        found = read(table(depth, GROUND - depth, names))
+        check(found)
+        assert len(found) == COUNT
+    assert f"ground = {names[0]} + {names[1]} (m)" in found.source["understood"]
 
 
 def test_a_vehicle_at_one_depth_is_asked_about_and_both_answers_work(read):
@@ -79,15 +76,12 @@ def test_an_antennas_height_beside_depths_is_never_added(above, read):
     check(read(table(GROUND, ANTENNA[above], ("depth", "gps_altitude"))))
 
 
-def test_heights_of_zero_and_the_grounds_elevation_are_no_altitudes(read):
+def test_heights_of_zero_and_the_grounds_own_height_are_no_altitudes(read):
     assert "altitude" not in read(table(GROUND, 0 * GROUND)).source["understood"]
     with pytest.raises(Question, match="If depth is that of the ground: --columns depth=depth"):
         read(table(GROUND, 46.9 - GROUND))
-
-
-def test_a_sure_name_whose_values_are_the_depths_is_asked_about(read):
     with pytest.raises(InputError, match="may be a vehicle's"):
-        read(table(GROUND, GROUND - 0.4, ("depth", "dvl_altitude")))
+        read(table(GROUND, GROUND - 0.4, SURE))
 
 
 def test_rows_without_an_altitude_are_refused_not_mapped_at_the_vehicle(read):

@@ -1,6 +1,7 @@
 """Rows that are no soundings are found, and only these: positions that the vehicle cannot have
 reached, depths that a sounder holds, files that repeat each other."""
 
+from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 
 from poam_ros.importers.faults import POSITION_JUMP, frozen
 from poam_ros.importers.faults import impossible_positions as judged
-from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 
 DEGREE = 111_320.0
+COUNT, START = 200, 1_765_000_000.0
+T = np.arange(COUNT)
 impossible_positions = partial(judged, "lake.csv")
 
 
@@ -125,37 +127,30 @@ def test_of_two_vehicles_in_one_file_nothing_is_refused(rows, caplog):
     assert ("as those of several vehicles do" in caplog.text) == (rows >= 30)
 
 
-def table(path, times, xy, written=True, wrong=()):
-    clock = [f"2025-01-{13 + int(t) // 86400} {np.datetime64(int(1000 * t), 'ms').item():%H:%M:%S}"
-             for t in times.tolist()]  # fmt: skip
-    head = "time,latitude,longitude,depth\n" if written else "latitude,longitude,depth\n"
-    with path.open("w") as file:
-        file.write(head)
-        for i, (when, (x, y)) in enumerate(zip(clock, xy.tolist(), strict=True)):
-            when = "?" if i in wrong else when
-            first = f"{when}," if written else ""
-            file.write(f"{first}{50 + y / DEGREE:.7f},{x / DEGREE:.7f},{3 + i % 7 / 10}\n")
-    return path
-
-
-def test_a_table_with_times_loses_the_soundings_at_false_positions(tmp_path):
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_table_with_times_loses_the_soundings_at_false_positions(timed, tmp_path):
     rng = np.random.default_rng(1)
     times, xy = survey(rng, 1, 1.5)
     moved, there = excursions(rng, times, xy)
-    found = read_soundings(table(tmp_path / "a.csv", times, moved))
-    assert found.refused == {POSITION_JUMP: there.sum()}
-    assert found.row.tolist() == np.flatnonzero(~there).tolist()
-    assert not read_soundings(table(tmp_path / "b.csv", times, xy)).refused
-    assert not read_soundings(table(tmp_path / "c.csv", times, moved, written=False)).refused
-
-
-def test_rows_without_a_time_stay_where_nothing_needs_it(tmp_path):
-    times, xy = survey(np.random.default_rng(1), 1, 1.5)
-    path = table(tmp_path / "a.csv", times, xy, wrong=(5, 6, 100))
+    rows = (
+        f"{f'{START + when:.1f},' * timed}{50 + y / DEGREE:.7f},{x / DEGREE:.7f},{3 + i % 7 / 10}"
+        for i, (when, (x, y)) in enumerate(zip(times.tolist(), moved.tolist(), strict=True))
+    )
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join([f"{'time,' * timed}latitude,longitude,depth", *rows]) + "\n")
     found = read_soundings(path)
-    assert len(found) == len(times) and not found.refused
-    assert np.flatnonzero(found.stamp_ns == 0).tolist() == [5, 6, 100]
-    assert read_soundings(path, ReadOptions(times=True)).refused == {"no_time": 3}
+    assert found.refused == Counter({POSITION_JUMP: timed * there.sum()})
+    assert found.row.tolist() == np.flatnonzero(~(there & timed)).tolist()
+
+
+def test_rows_without_a_time_stay_where_nothing_needs_it(write):
+    rows = (
+        f"{START + i if i % 9 else '?'},{53 + i / 1e5},{8 + i % 7 / 1e5},{3 + i % 5}" for i in T
+    )
+    path = write("\n".join(["time,latitude,longitude,depth", *rows]) + "\n")
+    found = read_soundings(path)
+    assert len(found) == COUNT and not found.refused
+    assert np.flatnonzero(found.stamp_ns == 0).tolist() == np.flatnonzero(T % 9 == 0).tolist()
 
 
 def test_a_depth_that_is_held_is_refused_where_the_bottom_beside_it_changes(caplog):
@@ -169,11 +164,6 @@ def test_a_depth_that_is_held_is_refused_where_the_bottom_beside_it_changes(capl
     flat = np.where(xy[:, 0] < 60, 5.0, np.round(5 + (xy[:, 0] - 60) / 30, 1))
     assert not frozen("log", xy, depth).any() and not frozen("log", xy, flat).any()
     assert not caplog.records
-
-
-COUNT = 200
-T = np.arange(COUNT)
-START = 1_765_000_000.0
 
 
 def day(path, which=slice(None), later=0.0, digits=8, fine=True, timed=True, other=0.0, way=T):
@@ -190,26 +180,37 @@ def day(path, which=slice(None), later=0.0, digits=8, fine=True, timed=True, oth
 
 
 @pytest.mark.parametrize(
-    ("again", "said"),
+    ("first", "again", "repeated"),
     [
-        ({}, ""),  # a copy
-        ({"which": slice(60, 140)}, ""),  # a part
-        ({"which": slice(0, None, 2)}, ""),  # every other sounding
-        ({"digits": 6}, ""),  # another export
-        ({"fine": False, "digits": 7}, ""),  # with whole seconds
-        ({"other": 0.8}, "depths differ by up to 0.8 m: give the right file first"),
+        ({}, {}, COUNT),  # a copy
+        ({}, {"which": slice(60, 140)}, 80),  # a part
+        ({}, {"which": slice(0, None, 2)}, COUNT // 2),  # every other sounding
+        ({}, {"digits": 6}, COUNT),  # another export
+        ({}, {"fine": False, "digits": 7}, COUNT),  # with whole seconds
+        ({}, {"other": 0.8}, COUNT),
+        ({"which": slice(0, 80)}, {"which": slice(50, None)}, 30),  # it goes on
+        # Pings beside each other where a file ends are two.
+        ({"which": slice(0, 101), "fine": False, "digits": 5},
+         {"which": slice(101, None), "fine": False, "digits": 5}, 0),
+        ({}, {"later": 86_400.0}, 0),
+        ({}, {"later": 300.0, "way": T[::-1]}, 0),  # the line is gone again
+        ({}, {"later": 100.0}, 0),
+        ({}, {"way": T + 3}, 0),  # another boat, 1.5 m ahead
     ],
-)
-def test_a_file_that_repeats_another_adds_nothing(again, said, tmp_path, caplog):
-    one, two = day(tmp_path / "monday.csv"), day(tmp_path / "export.csv", **again)
+)  # fmt: skip
+def test_what_a_file_repeats_of_another_is_left_out(first, again, repeated, tmp_path, caplog):
+    one, two = day(tmp_path / "monday.csv", **first), day(tmp_path / "export.csv", **again)
     found = read_soundings([one, two])
-    count = len(two.read_text().split()) - 1
-    assert len(found) == COUNT and found.refused == {"repeated": count}
-    (part,) = found.left_out
-    assert part.reason == "repeated" and part.why == "also in monday.csv"
-    np.testing.assert_array_equal(part.row, COUNT + np.arange(count))
-    assert f"export.csv: {count} soundings of {count} also in monday.csv" in caplog.text
-    assert said in caplog.text
+    counts = [len(each.read_text().split()) - 1 for each in (one, two)]
+    assert len(found) == sum(counts) - repeated and found.refused == Counter(repeated=repeated)
+    said = f"export.csv: {repeated} soundings of {counts[1]} also in monday.csv"
+    assert (said in caplog.text) == bool(repeated)
+    assert ("depths differ by up to 0.8 m: give the right file first" in caplog.text) == (
+        "other" in again
+    )
+    for part in found.left_out:
+        assert part.reason == "repeated" and part.why == "also in monday.csv"
+        np.testing.assert_array_equal(part.row, counts[0] + np.arange(repeated))
 
 
 def test_a_file_that_was_joined_to_itself_is_named(tmp_path, caplog):
@@ -218,30 +219,6 @@ def test_a_file_that_was_joined_to_itself_is_named(tmp_path, caplog):
     assert len(read_soundings([log])) == COUNT
     words = f"twice.csv: {COUNT} soundings of {COUNT} also in an earlier part of it"
     assert caplog.text.count(words) == 1
-
-
-@pytest.mark.parametrize(
-    ("parts", "written", "repeated"),
-    [
-        (((0, 80), (50, 150), (150, COUNT)), {}, {"repeated": 30}),
-        # Pings beside each other where a file ends are two.
-        (((0, 101), (101, COUNT)), {"fine": False, "digits": 5}, {}),
-    ],
-)
-def test_a_part_that_goes_on_is_kept_where_it_is_new(parts, written, repeated, tmp_path):
-    paths = [day(tmp_path / f"part{a}.csv", slice(a, b), **written) for a, b in parts]
-    found = read_soundings(paths)
-    assert len(found) == COUNT and found.refused == repeated
-
-
-@pytest.mark.parametrize(
-    "again",
-    [{"later": 86_400.0}, {"later": 300.0, "way": T[::-1]}, {"later": 100.0},
-     {"way": T + 3}],  # another boat, 1.5 m ahead
-)  # fmt: skip
-def test_a_line_that_is_gone_again_is_another_one(again, tmp_path):
-    found = read_soundings([day(tmp_path / "monday.csv"), day(tmp_path / "again.csv", **again)])
-    assert len(found) == 2 * COUNT and not found.refused
 
 
 def test_without_times_only_a_copy_repeats(tmp_path):

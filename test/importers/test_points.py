@@ -66,13 +66,10 @@ def test_depths_beside_a_coordinate_system_in_feet_are_asked_about(tmp_path):
     check(read_soundings(points(tmp_path / "named.gpkg", "EPSG:2285", depth_ft=DEPTH / FOOT)))
 
 
-def test_units_beside_the_values(tmp_path):
+def test_units_beside_the_values_or_of_a_whole_collection(tmp_path):
+    """As crowd-sourced bathymetry has it (IHO B-12)."""
     texts = [f"{depth:.3f} ft" for depth in DEPTH / FOOT]
     check(read_soundings(points(tmp_path / "2.gpkg", "EPSG:4326", depth=texts)))
-
-
-def test_the_unit_of_a_whole_collection(tmp_path):
-    """As crowd-sourced bathymetry has it (IHO B-12)."""
     check(read_soundings(collection(tmp_path / "csb.geojson", DEPTH / FOOT, "feet")))
 
 
