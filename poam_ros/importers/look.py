@@ -33,8 +33,9 @@ EASTING, MERCATOR, WEST, NORTHINGS = 1e6, 2.004e7, 1.3e6, (3e6, 1e7)
 #: Northings in feet, of a system of a state, stay below this; the Earth's radius (m).
 IN_FEET, EARTH = 4e6, 6_378_137.0
 #: Depths of which a part is in another unit change by its factor, within this much of its
-#: logarithm, or a tenth, and by nothing else above ``DOUBLE``, in the median of so many.
-SAME_FACTOR, DOUBLE, SMOOTHED = 0.2, 2.0, 7
+#: logarithm, or a tenth, or by so much as no bottom does, and by nothing else above ``DOUBLE``, in
+#: the median of so many.
+SAME_FACTOR, NEVER, DOUBLE, SMOOTHED = 0.2, 50.0, 2.0, 7
 #: The least depth that counts for it (m), the least share of soundings in another unit, and the
 #: longest way on which they change, in usual ones.
 LEAST, PART, CLOSE = 0.01, 0.05, 20.0
@@ -296,11 +297,11 @@ def _of_two_units(size: np.ndarray, along: np.ndarray) -> tuple[int, str] | None
         return None
     for unit, size_m in UNITS.items():
         factor = abs(np.log(size_m))
-        if factor > np.log(DOUBLE) and np.abs(steps[turns] - factor).max() < max(
-            SAME_FACTOR, factor / 10
-        ):
+        near = np.abs(steps[turns] - factor).max() < max(SAME_FACTOR, factor / 10)
+        if factor > np.log(DOUBLE) and near:
             return int(turns[0]) + 1, unit
-    return None
+    never = steps[turns].min() > np.log(NEVER)
+    return (int(turns[0]) + 1, "a much smaller unit") if never else None
 
 
 def untold(place: np.ndarray, values: np.ndarray) -> float:
