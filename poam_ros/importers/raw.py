@@ -172,8 +172,8 @@ class RawSoundings:
             found._check_near(where, options.near)
         found = found.without({FROZEN: frozen(where, found.metres, self.height[at])})
         if not options.trusted:
-            level = 0.0 if options.levels is not None else options.water_level
-            depth = (level - found.elevation(level, options))[found.kept]
+            surface = 0.0 if options.levels is not None else options.water_level
+            depth = (surface - found.elevation(surface, options))[found.kept]
             said = options.unit_of[0] or self.unit * self.unit_said
             look(where, found.metres, depth, found, said)
         if options.levels is None or self.stamp_ns is None:

@@ -209,8 +209,11 @@ def _understood(path: Path, options: ReadOptions, name: str) -> RawSoundings | S
         return _checked(path, options, name)
     except Unclear as asked:
         tried = [(each, each.applied(options)) for each in asked.answers]
-        every = ((each, own, _working(path, own, name)) for each, own in tried)
-        right = [*islice((found for found in every if found[2]), asked.most)]
+        works = (
+            (each, own, found) for each, own in tried
+            if (found := _working(path, own, name)) is not None
+        )  # fmt: skip
+        right = [*islice(works, asked.most)]
         if asked.guess and len(right) == 1 and right[0][1] == right[0][2]:
             return _checked(path, right[0][1], name)
         if len(tried) == 1 and not right and _adds(options, own := tried[0][1]):
