@@ -40,8 +40,8 @@ _NOTHING = re.compile(r"[-.\s]*|n/?a|-?nan|null|none|nil", re.IGNORECASE)
 _WITH_UNIT = re.compile(r"([+-]?[.,]*\d[\d.,]*)\s*([a-zA-Z]+)\.?")
 #: Of single blanks, and no number is cut in two: a long cell that is none takes no longer.
 _ANGLE = re.compile(
-    r"([NSEWO]?) ?([+-]?\d+(?:\.\d*)?)(?![\d.]) ?[°d:]? ?(?:(\d+(?:\.\d*)?)(?![\d.]) ?['′m:]? ?)?"
-    r"(?:(\d+(?:\.\d*)?) ?[\"″s]?)? ?([NSEWO]?)",
+    r"([NSEW]?) ?([+-]?\d+(?:\.\d*)?)(?![\d.]) ?[°d:]? ?(?:(\d+(?:\.\d*)?)(?![\d.]) ?['′m:]? ?)?"
+    r"(?:(\d+(?:\.\d*)?) ?[\"″s]?)? ?([NSEW]?)",
     re.IGNORECASE,
 )
 #: A date, of which 20250117 stands before a time only, and a time of day, with colons or packed.
@@ -51,8 +51,6 @@ _TIME = re.compile(
     r"([01]\d|2[0-3])([0-5]\d)([0-5]\d(?:\.\d+)?)Z?)?",
     re.IGNORECASE,
 )
-#: Seconds in a day; 1970 in days of a spreadsheet.
-DAY_S, EPOCH_DAY = 86_400.0, 25_569.0
 NAN = float("nan")
 FLAGS = {"true": 1.0, "false": 0.0}
 
@@ -82,7 +80,7 @@ def number(cell: str, unit: str = "") -> float:
 
 def angle(cell: str) -> float:
     """Degrees from decimal degrees, or degrees, minutes and seconds, with or without N, S, E, W;
-    NaN if a cell is no angle, or has an O, which is east in one language and west in others."""
+    NaN if a cell is no angle. (An O is east in one language, and west in others.)"""
     try:
         return float(cell)
     except ValueError:
@@ -91,7 +89,7 @@ def angle(cell: str) -> float:
         return NAN
     before, degrees, minutes, seconds, after = found.groups()
     side = (before or after).upper()
-    if (before and after) or side == "O" or float(minutes or 0) >= 60 or float(seconds or 0) >= 60:
+    if (before and after) or float(minutes or 0) >= 60 or float(seconds or 0) >= 60:
         return NAN
     size = abs(float(degrees)) + float(minutes or 0) / 60 + float(seconds or 0) / 3600
     return -size if degrees.startswith("-") or side in ("S", "W") else size
@@ -135,15 +133,6 @@ class Times:
     def __init__(self, sample: Iterable[str]) -> None:
         texts = [text.strip() for text in sample if not is_nothing(text)]
         self._first = texts[0] if texts else ""
-        #: Whether plain numbers are a spreadsheet's days since 1899-12-30: of the years 1982 to
-        #: 2064, and less than 90 s apart, where as seconds they would be a thousand in each.
-        known = numbers(texts)
-        known = known[np.isfinite(known)]
-        steps = np.abs(np.diff(known))
-        self.days = bool(
-            len(known) > 2 and steps.any() and known.min() >= 30_000 and known.max() <= 60_000
-            and np.median(steps[steps > 0]) < 90 / DAY_S
-        )  # fmt: skip
         found = [_TIME.fullmatch(text) for text in texts]
         #: Whether plain numbers are times of day, hhmmss: no counter skips 60 to 99 for so long.
         self.packed = len(texts) >= 20 and len({each and each[15] for each in found}) > 1 and all(
@@ -182,8 +171,6 @@ class Times:
         dated = found and (found[2] or found[5])
         if not found or not (dated or found[8] or (found[13] and self.packed)):
             plain = number(text) if text[-1:].isdigit() or text[-1:] == "." else NAN
-            if self.days:
-                return DAY_S * (plain - EPOCH_DAY)
             # Seconds; or Unix time in milli-, micro- or nanoseconds.
             return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
         hours, minutes = int(found[8] or found[13] or 0), int(found[9] or found[14] or 0)

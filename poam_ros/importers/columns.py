@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,8 +42,8 @@ _DEPTH = (
 MEANINGS = {
     meaning: ({*names.split()}, {*beside.split()})
     for meaning, names, beside in (
-        ("x", "x easting east eastings xcoord utme rechtswert este", _PLACE),
-        ("y", "y northing north northings ycoord utmn hochwert norte", _PLACE),
+        ("x", "x e rw easting east eastings ost xcoord utme rechtswert este", _PLACE),
+        ("y", "y n hw northing north northings nord ycoord utmn hochwert norte", _PLACE),
         ("latitude", "latitude lat breite breitengrad latitud latitudine breedtegraad breddegrad "
          "bredde leveysaste szerokosc", _PLACE),
         ("longitude", "longitude lon lng long lange laenge langengrad longitud longitudine "
@@ -58,11 +59,6 @@ MEANINGS = {
         ("confidence", "confidence quality valid", "sonar depth ping echo percent"),
     )
 }  # fmt: skip
-#: The same joined to a name of a place, as in gpslat, late7.
-_BESIDE = re.compile(r"^(?:gps|utm|position|pos)|(?:e[67]|wgs84|dd|[nsew])$")
-#: Words, or begins of them, of northings and latitudes, and of eastings and longitudes.
-NORTHERN = re.compile(r"(?:n|b|y|hw|phi)$|north|nord|noerd|norr|hoch|lat|breit")
-EASTERN = re.compile(r"(?:e|o|l|x|rw|lambda)$|east|ost|oest|oost|est|rechts|lon|lng|lang|laeng")
 #: Of a sentence of NMEA 0183, such as SDDBT.
 _TALKER = re.compile(r"^[a-z]{2}(?=(?:dbs|dbt|dbk|dpt)$)")
 #: Characters of a column's name that say what it is.
@@ -77,7 +73,7 @@ FROM = {"surface": SURFACE, "dbs": SURFACE, "transducer": TRANSDUCER, "dbt": TRA
         "dpt": TRANSDUCER, "keel": KEEL, "dbk": KEEL}  # fmt: skip
 PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
 #: Names of a column that has the unit of depths.
-UNIT_NAMES = ("unit", "units", "depthunit", "depthunits", "uom")
+UNIT_NAMES = {"unit", "units", "depthunit", "depthunits", "uom"}
 #: Rows that are kept together; of these the first are a sample of a column: so many in all, and at
 #: least so many that follow each other. What stands between the cells: no text has it.
 CHUNK, SAMPLE, BLOCK, MARK = 2500, 6000, 50, "\0"
@@ -100,14 +96,11 @@ class Column:
     Attributes:
         name: see above.
         beside: the text of ``unit``.
-        unit: of its lengths, a key of ``UNITS``; empty where nothing says it.
         meanings: what its name can mean, of ``MEANINGS``.
     """
 
     def __init__(self, name: str, parts: Sequence[str], unit: str = "") -> None:
         self.name, self.beside, self._parts = name, unit, parts
-        own = unit_of(name) or SPELLINGS.get(unit, "")
-        self.unit = own if own in UNITS else ""
         self.meanings = meanings_of(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -129,6 +122,15 @@ class Column:
     def filled(self) -> list[str]:
         """Those of the sample that have a value."""
         return [cell for cell in self.sample if not is_nothing(cell)]
+
+    @cached_property
+    def unit(self) -> str:
+        """Of its lengths, a key of ``UNITS``: as it stands beside most values, or as its name or
+        the row of units says it; empty: nothing does."""
+        found = [value_with_unit(cell) for cell in self.filled]
+        beside = Counter(each[1] for each in found if each).most_common(1)
+        own = SPELLINGS.get(self.beside, "")
+        return beside[0][0] if beside else unit_of(self.name) or own * (own in UNITS)
 
     @cached_property
     def values(self) -> np.ndarray:
@@ -204,8 +206,6 @@ class Table:
             columns += [("",) * len(chunk)] * (width - len(columns))
             for part, cells in zip(parts, columns, strict=True):
                 text = MARK.join(cells)
-                if text.count(MARK) >= len(cells):  # JSON may have it
-                    text = MARK.join(cell.replace(MARK, " ") for cell in cells)
                 part.append(_DECIMAL.sub(".", text) if comma else text)
                 memory.add(len(text))
         found = dict[str, Column]()
@@ -281,10 +281,8 @@ def meanings_of(name: str) -> list[str]:
     found = []
     for meaning, (names, beside) in MEANINGS.items():
         joined = {"".join([word for word in words if word not in beside] or words), plain}
-        if meaning in PLACES[0] + PLACES[1]:
-            joined |= {_BESIDE.sub("", text) for text in joined if len(text) > 3}
-        elif meaning not in ("date", "confidence"):  # as in waterdepth, gpstime
-            joined |= {n for n in names for w in beside if {w + n, n + w} & joined}
+        # One word may be of two, as waterdepth and late7 are.
+        joined |= {n for n in names for w in beside if len(w + n) > 3 and {w + n, n + w} & joined}
         if joined & names:
             found.append(meaning)
     if {"gps", "gnss"} & {*words} and "altitude" in found:
@@ -292,13 +290,6 @@ def meanings_of(name: str) -> list[str]:
     if not found and "." in name.strip("."):
         return meanings_of(name.rpartition(".")[2])
     return [meaning for meaning in found if meaning != "date" or "time" not in found]
-
-
-def northern(name: str) -> int:
-    """1 for a column that is called as those of northings or latitudes are, -1 for eastings and
-    longitudes, 0 for others."""
-    words = words_of(name)
-    return any(map(NORTHERN.match, words)) - any(map(EASTERN.match, words))
 
 
 def words_of(name: str) -> list[str]:
@@ -333,26 +324,16 @@ def unit_of(name: str) -> str:
 
 
 def unit_beside(table: Table, height: Column, where: str) -> str:
-    """The unit of depths where each value has it beside it, or a column of its own names it in
-    every row; empty without one.
+    """The unit of depths as a column of its own names it; empty without one.
 
     Raises:
-        InputError: there are several, or another one than the header of ``height`` says.
+        InputError: it names several, or another one than the column of ``height`` does.
     """
-    column, found = height, {(value_with_unit(c) or ("", ""))[1] for c in height.sample if c}
-    if "" in found or not found:
-        plain = {plain_column_name(name): each for name, each in table.columns.items()}
-        if not (named := [plain[name] for name in UNIT_NAMES if name in plain]):
-            return ""
-        column = named[0]
-        found = {SPELLINGS.get(cell.lower(), "") for cell in column.sample}
-    if not found or not found <= {*UNITS}:
-        return ""
-    own = unit_of(height.name)
-    if len(found | {own or min(found)}) > 1:
-        raise InputError(
-            f"{where}: column {shown(column.name)} has {' and '.join(sorted(found))} for depths"
-            + (f" in {own} by their header" if own else "")
-            + "; write all of them in one unit"
-        )
-    return found.pop()
+    for name, column in table.columns.items():
+        if plain_column_name(name) in UNIT_NAMES:
+            found = {SPELLINGS.get(cell.lower(), "") for cell in column.filled}
+            if len(found | {height.unit or min(found, default="")}) > 1:
+                raise InputError(f"{where}: column {shown(name)} has {' and '.join(sorted(found))} "
+                                 "for depths; write all of them in one unit")  # fmt: skip
+            return "".join(found & {*UNITS})
+    return ""

@@ -8,7 +8,7 @@ says more; else it is asked.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, product
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -18,18 +18,14 @@ from ..core.geodesy import rough_metres
 from ..frontend.pings import EQUAL, FACTOR, OFFSET, UNKNOWN, at_times, compare
 from ..frontend.pings import SHARE as ALIKE
 from .cells import UNITS
-from .columns import KEEL, PLACES, TRANSDUCER, Column, Table, counts_from, northern, words_of
+from .columns import KEEL, PLACES, TRANSDUCER, Column, Table, counts_from, words_of
 from .look import place_words, untold
 from .options import Answer, Unclear
 
 #: Digits after the point of degrees that place soundings: 11 m; and the longest survey in degrees.
 FINE, WIDE = 4, 5.0
-#: Columns that may be the depth are named up to this number; none has larger values.
-NAMED, DEEPEST = 3, 12_000.0
-#: Columns of numbers that only a grid has.
-GRID = 40
-#: Eastings and northings of UTM (m).
-UTM = (1e5, 9e5), (1e4, 1e7)
+#: Columns that may be the depth are named up to this number.
+NAMED = 3
 #: Words of columns that are something else.
 NO_DEPTHS = {
     "temp", "temperature", "temperatur", "speed", "heading", "course", "cog", "sog", "sats", "hdop",
@@ -154,38 +150,29 @@ def _missing(
 ) -> Unclear:  # fmt: skip
     """The question which columns are the place, and which is the depth."""
     asked, free = list[str](), [each for each in table.columns.values() if each.is_number]
-    pairs, heights, order = [dict[str, str]()], [dict[str, str]()], 1
+    pairs, heights, order = places[:0] or [dict[str, str]()], [dict[str, str]()], 1
     if not places:
         other = [each for m in ("z", "depth", "confidence") for each in found[m]]
         places = pairs = _pairs(table, found, [each for each in free if each not in other])
         asked.append("which columns are latitude and longitude, or x and y?")
-        empty = [name for name, each in table.columns.items()
-                 if not len(each.known) and (each.values == 0).any()]  # fmt: skip
-        if not pairs and len(empty) > 1:
-            asked.append(f"({', '.join(empty)} are 0 everywhere, as without a fix)")
-        elif not pairs:
-            asked.append("(no column looks like a position)")
+        asked += [] if pairs else ["(no column looks like a position)"]
     if not (found["z"] or found["depth"]):
         place = [table.columns[name] for name in (places or [{}])[0].values()]
-        named = [m for m in found if given or m not in ("altitude", "date")]
+        xy = np.column_stack([each.values for each in place]) if place else np.zeros((0, 2))
+        named = [m for m in found if m in given or m not in ("altitude", "date")]
         taken = [*place, *(each for m in named for each in found[m])]
-        depths = [
-            each for each in free if each not in taken and not {*words_of(each.name)} & NO_DEPTHS
-            and np.abs(each.known).max() < DEEPEST
-        ]  # fmt: skip
-        depths.sort(key=lambda each: _unlike_depths(each, place))
+        depths = [each for each in free
+                  if each not in taken and not {*words_of(each.name)} & NO_DEPTHS]  # fmt: skip
+        depths.sort(key=lambda each: untold(xy, each.values) if place else 1.0)
         names = shown(", ".join(each.name for each in depths), 120)
         asked.append(f"which column is the depth? candidates: {names or 'none'}")
         heights = [{"depth" if (each.known > 0).mean() > 0.5 else "z": each.name}
                    for each in depths[:NAMED]]  # fmt: skip
-        if not table.named and ("z" in (heights or [{}])[0] or len(table.columns) == 3):
+        if not table.named and "z" in (heights or [{}])[0]:
             order = -1  # longitude, latitude, elevation, as in files of x y z
     further = {} if table.named else {m: each.name for m, each in table.times.items()}
-    # The likeliest of each first, then what differs from them in one.
-    both = sorted(product(enumerate(pairs[::order]), enumerate(heights)),
-                  key=lambda each: each[0][0] + each[1][0])  # fmt: skip
     answers = []
-    for (_, pair), (_, height) in both:
+    for height, pair in product(heights, pairs[::order]):
         when = f"if {' and '.join(f'{m} is {name}' for m, name in (pair | height).items())}"
         if "latitude" in pair:
             when += place_words(*(float(np.median(table.columns[n].known)) for n in pair.values()))
@@ -200,66 +187,43 @@ def _pairs(
     table: Table, found: Mapping[str, Sequence[Column]], free: Sequence[Column]
 ) -> list[dict[str, str]]:
     """Pairs of ``free`` columns that may be the place, by meaning: the first two that look like
-    degrees, in the order that their names say, or in either; or else two in m: of UTM, or that are
-    called so, or of a table without a header the first two."""
+    degrees, in the order that their names say, or in either; or else the first two of a table of
+    three without a header: x, y, z."""
     fine = [each for each in free if max(len(c.partition(".")[2]) for c in each.sample) >= FINE
             and np.abs(each.known).max() <= 180 and np.ptp(each.known) < WIDE]  # fmt: skip
-    if len(fine) >= 2:
-        both = [
-            pair for pair in (fine[:2], fine[1::-1])
-            if all(not found[m] or each in found[m]
-                   for m, each in zip(PLACES[True], pair, strict=True))
-        ]  # fmt: skip
-        both = [[a, b] for a, b in both if northern(a.name) > northern(b.name)] or both
-        return [{"latitude": a.name, "longitude": b.name} for a, b in both
-                if np.abs(a.known).max() <= 90]  # fmt: skip
-    flat = [each for each in free if each not in fine]
-    ends = [(float(each.known.min()), float(each.known.max())) for each in flat]
-    inside = [[low <= a and b <= high for a, b in ends] for low, high in UTM]
-    for at, (a, b) in enumerate(pairwise(flat)):
-        if inside[0][at] and inside[1][at + 1]:
-            return [{"x": a.name, "y": b.name}]
-    wide = len(flat) >= 2 and min(b - a for a, b in ends[:2]) > 10
-    called = wide and northern(flat[0].name) != northern(flat[1].name)
-    plain = not table.named and (wide or len(flat) == len(table.columns) == 3) and len(flat) < GRID
-    return [{"x": flat[0].name, "y": flat[1].name}] if called or plain else []
-
-
-def _unlike_depths(column: Column, place: Sequence[Column]) -> tuple[bool, float]:
-    """What speaks against a column of depths: values of both signs, and how badly the columns of
-    ``place`` tell it."""
-    below, told = float((column.known < 0).mean()), 1.0
-    if len(place) == 2:
-        told = untold(np.column_stack([each.values for each in place]), column.values)
-    return 0.02 < below < 0.98, told
+    if len(fine) < 2:
+        every = [each for each in table.columns.values() if each.filled]
+        x_y_z = not table.named and len(free) == len(every) == 3
+        return [dict(zip(PLACES[False], (each.name for each in free), strict=False))] * x_y_z
+    return [
+        dict(zip(PLACES[True], (each.name for each in pair), strict=True))
+        for pair in (fine[:2], fine[1::-1])
+        if np.abs(pair[0].known).max() <= 90
+        and all(not found[m] or each in found[m] for m, each in zip(PLACES[1], pair, strict=True))
+    ]  # fmt: skip
 
 
 def _one_place(
     table: Table, places: Sequence[dict[str, str]], where: str
 ) -> tuple[dict[str, str], str]:
-    """The columns of the place, and what was chosen, as text."""
+    """The columns of the place, and what was chosen, as text: degrees, unless x and y contradict
+    them."""
     if len(places) == 1:
         return places[0], ""
+    columns = [[table.columns[name] for name in pair.values()] for pair in places]
+    flat, round_ = (np.column_stack([UNITS[each.unit or "m"] * each.values for each in pair])
+                    for pair in columns)  # fmt: skip
+    known = (np.abs(round_) <= (90, 360)).all(1) & (round_ != 0).any(1)
+    both = known & np.isfinite(flat).all(1)
     x_y, degrees = places
-    flat, round_ = (
-        np.column_stack([table.columns[name].values for name in pair.values()]) for pair in places
-    )
-    known = [np.isfinite(each).all(1) for each in (flat, round_)]
-    both = known[0] & known[1] & (round_ != 0).any(1)
-    if both.sum() < 3 or (np.abs(round_[both]) > (90, 360)).any():
-        return degrees if known[1].sum() > known[0].sum() else x_y, ""
-    metres = rough_metres(round_[both])
-    sides = [np.hypot(*np.ptp(p, axis=0)) for p in (flat[both], metres)]
-    ratio = sides[0] / sides[1] if sides[1] else 1.0
-    names = ", ".join(x_y.values())
-    if abs(ratio - 1) < SHARE:
-        straight, turned = (
-            np.abs(p - np.median(p, axis=0) - metres).sum()
-            for p in (flat[both], flat[both][:, ::-1])
-        )
-        if turned < straight / 3:
-            return degrees, f"; {names} are a northing and an easting"
+    if known.sum() < np.isfinite(flat).all(1).sum() / 2:
         return x_y, ""
+    if both.sum() < 3:
+        return degrees, ""
+    lengths = (np.hypot(*np.ptp(each[both], axis=0)) for each in (flat, rough_metres(round_)))
+    ratio, names = float(np.divide(*lengths)), ", ".join(x_y.values())
+    if abs(ratio - 1) < SHARE:
+        return degrees, ""
     if abs(ratio * np.cos(np.radians(np.median(round_[both, 0]))) - 1) < SHARE:
         return degrees, f"; {names} are of Mercator's projection"
     raise Unclear(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import re
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,7 +20,7 @@ from ..core.errors import InputError, shown
 from ..core.geodesy import is_in_feet
 from ..core.reading import JSON_FACTOR, LONGEST_LINE, lines, refuse_larger
 from ..mapping.soundings import LINE, Labels
-from .cells import DAY_S, NAN, NUMBER, SPELLINGS, UNITS, Times, angle, is_nothing, is_value, numbers
+from .cells import NAN, NUMBER, SPELLINGS, UNITS, Times, angle, is_nothing, is_value, numbers
 from .columns import (
     BLOCK,
     HEIGHTS,
@@ -33,53 +32,42 @@ from .columns import (
     unit_beside,
     words_of,
 )
-from .faults import far_away, impossible, no_position, spread, uncertain
-from .look import FEWEST, one_group, swapped
+from .faults import GAP, impossible, no_position, spread, uncertain
+from .look import FEWEST, swapped
 from .options import Answer, ReadOptions, Unclear
 from .questions import FINE, chosen
 from .raw import RawSoundings
-from .track import NO_FIX, Track, is_above_ground, over_midnight, without_altitude
+from .track import DAY, NO_FIX, Track, is_above_ground, over_midnight, without_altitude
 
 #: Separators by name, with weights; the first is preferred if two fit equally. No text has ; | and
-#: tabs for anything else, while blanks (None: any run of them) stand between a date and its time.
+#: tabs for anything else, while blanks (None: any run of them) also stand within times and angles.
 SEPARATORS = {
-    ";": ("semicolons", 2.0), "\t": ("tabs", 2.0), ",": ("commas", 1.0), "|": ("bars", 2.0),
+    ";": ("semicolons", 9.0), "\t": ("tabs", 9.0), ",": ("commas", 1.0), "|": ("bars", 9.0),
     None: ("blanks", 0.99),
 }  # fmt: skip
 COMMENTS = ("#", "%", "//", "!")
 #: Lines, and about so many characters, that the layout is detected from; bytes that show JSON.
 HEAD, HEAD_CHARACTERS, HEAD_BYTES = 200, 500_000, 64
-#: What a spreadsheet reads the separator from; it is detected anyway.
-_EXCEL = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
-_MINUS = re.compile(r"(?<![^\s,;|\"])[\u2212\u2013](?=[\d.,])")
 _UNIT = re.compile(r"[\[(]?\s*([a-zA-Z°/]{1,8})\.?\s*[\])]?")
-#: A number with marks between its thousands.
-THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(?:([ ,.'\u2019\u00a0])\d{3})(?:\1\d{3})*([.,]\d+)?\s*")
 #: What stands about the numbers of a point of WKT, as a GIS writes it.
 POINT = re.compile(r"(?:SRID=\d+;)?\s*POINT\s*Z?\s*\(|\)\s*$", re.IGNORECASE)
-#: East (Ost) or west (ouest, oeste, ovest) before or after a number, or in a cell of its own.
-O_SIDE = re.compile(r"O|Ost|Ouest|Oeste|Ovest|O\W*\d.*|.*\d\W*O", re.IGNORECASE)
 SIGNS = {"N": 1.0, "E": 1.0, "S": -1.0, "W": -1.0}
 #: Of latitudes and of longitudes: letters of their sides, and the side that is negative.
 SIDES = ("NS", "EWO"), ("south", "west")
 #: Meanings of the columns of times, in the order of their texts.
 WHEN: tuple[str, ...] = ("date", "time")
-#: Degrees times this are integers of receivers and autopilots.
-INTEGER = 1e7
+#: Times of six columns as one text; least and largest year, month, day, hour, minute and second.
+TIME = "{:.0f}-{:02.0f}-{:02.0f} {:02.0f}:{:02.0f}:{:06.3f}"
+CALENDAR = (1970, 1, 1, 0, 0, 0), (2100, 12, 31, 23, 59, 60.999)
 #: Without times, depths are placed by the numbers of their rows if a larger share has no position.
 UNTIMED = 0.2
-#: Northings and eastings are more than degrees times 100, as packed minutes are (m).
-PACKED = 9060.0, 18_060.0
-#: Time (s) between tracks that follow each other in a file.
-NEW_TRACK = 1e4
-TIME = "{:.0f}-{:02.0f}-{:02.0f} {:02.0f}:{:02.0f}:{:06.3f}"
-#: Least and largest year, month, day, hour, minute and second.
-CALENDAR = ((1970, 2100), (1, 12), (1, 31), (0, 23), (0, 59), (0, 60.999))
+#: Degrees times this are integers of receivers and autopilots.
+INTEGER = 1e7
 
 
 def is_table(path: Path, head: bytes) -> bool:
     """Whether a file may be a table, which is text, and no ESRI grid."""
-    text = b"\0" not in head or head[:2] in (b"\xff\xfe", b"\xfe\xff")
+    text = b"\0" not in head or head.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
     return text and head[:5].lower() != b"ncols"
 
 
@@ -114,7 +102,7 @@ def read_json(path: Path) -> Table:
         if isinstance(value, dict):
             parts = (flat(each, f"{name}.{key}" if name else key) for key, each in value.items())
             return {key: text for part in parts for key, text in part.items()}
-        return {name: "" if value is None else str(value)}
+        return {name: "" if value is None else str(value).replace("\0", " ")}
 
     def lists(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[Any, list[Any]]]:
         """Lists of objects, with the keys that lead to them."""
@@ -125,8 +113,8 @@ def read_json(path: Path) -> Table:
                 yield (keys, ""), [dict(zip(arrays, row, strict=True)) for row in rows]
             for key, each in value.items():
                 yield from lists(each, (*keys, key))
-        elif isinstance(value, list) and value:
-            if all(isinstance(each, dict) for each in value):
+        elif isinstance(value, list):
+            if value and all(isinstance(each, dict) for each in value):
                 yield keys, value
             for each in value:
                 yield from lists(each, keys)
@@ -134,21 +122,20 @@ def read_json(path: Path) -> Table:
     refuse_larger(f"{path}: its content", path.stat().st_size, JSON_FACTOR)
     text, rows = path.read_text("utf-8-sig").rstrip(), list[dict[str, str]]()
     try:
-        every = [*lists(document := json.loads(text))]
-        keys, _ = max(every, key=lambda each: len(each[1]), default=((), []))
-        found = [each for own, part in every if own == keys for each in part]
-        rows = [*map(flat, found or [document])]
+        every = [*lists(json.loads(text))]
+        longest, _ = max(every, key=lambda each: len(each[1]), default=((), []))
+        rows = [flat(each) for keys, part in every if keys == longest for each in part]
     except (ValueError, RecursionError) as fault:
-        split = text.split("\n")
-        for at, line in enumerate(split, 1):
+        every_line = text.split("\n")
+        for at, line in enumerate(every_line, 1):
             try:
                 rows += [flat(json.loads(line))] if line.strip() else []
             except (ValueError, RecursionError) as error:
-                if rows and at == len(split):  # the log ends within it
+                if rows and at == len(every_line):  # the log ends within it
                     break
-                whole = f"expected JSON, a whole document or an object in each line ({fault})"
-                line = f"line {at}: expected a JSON object in each line ({error})"
-                raise InputError(f"{path}: {line if at > 1 else whole}") from None
+                where = f"line {at}: {error}" if at > 1 else str(fault)
+                raise InputError(f"{path}: expected JSON, a whole document or an object in each "
+                                 f"line ({where})") from None  # fmt: skip
     return Table.of_rows(rows, "JSON", str(path))
 
 
@@ -159,42 +146,28 @@ def read_text(path: Path) -> Table:
         InputError: this is not a table, or takes too much memory.
         OSError: the file cannot be read.
     """
-    comments, head = list[str](), list[str]()
     with path.open(newline="", encoding=_encoding(path), errors="replace") as file:
-        useful = _useful(file, path, comments)
-        for line in islice(useful, HEAD):
-            head.append(line)
-            if sum(map(len, head)) > HEAD_CHARACTERS:
-                break
+        useful = _useful(file, path)
+        head = [*islice(useful, 1)]
         if not head:
             raise InputError(f"{path}: expected a table of soundings, got no rows")
+        head += islice(useful, min(HEAD, HEAD_CHARACTERS // len(head[0])))
         found = {each: list(_split(head, each)) for each in SEPARATORS}
         separator = max(SEPARATORS, key=lambda each: SEPARATORS[each][1] * _fit(found[each]))
         rows = found[separator]
         width = Counter(map(len, rows)).most_common(1)[0][0]
         first = _first_row(rows, width)
-        data: Iterator[list[str]] = islice(_split(chain(head, useful), separator), first, None)
-        if separator == "," and _are_halves(rows[:first], rows[first:], width):
-            join = partial(_joined, width=width)
-            data, rows[first:], width = map(join, data), map(join, rows[first:]), width // 2
-        above, units = rows[:first], tuple[str, ...]()
-        if separator is None:  # a name may be followed by its unit; other rows are remarks
-            joined = (re.sub(r"\s+(?=[\[(])", "", " ".join(row)) for row in above)
-            above = [row for row in _split(joined, None) if len(row) == width]
-        above = [row for row in above if len(row) >= max(2, width - 1)]
-        if len(above) > 1 and (units := _units(above[-1])):
-            above.pop()
-        header = above[-1] if above else _commented(comments, separator, width)
-        names = tuple(name.strip().strip('"') for name in header)
-        names = names or tuple(str(i + 1) for i in range(width))
+        header, units = _header(rows[:first], width, separator is None)
         plain = (cell.strip() for row in rows[first:] for cell in row)
         commas = (cell for cell in plain if "," in cell and NUMBER.fullmatch(cell))
         # Between commas it is quoted, and may stand between thousands.
         comma = any(separator != "," or len(cell.partition(",")[2]) != 3 for cell in commas)
+        names = header or [str(i + 1) for i in range(width)]
         description = (
             f"separated by {SEPARATORS[separator][0]}{', decimal commas' * comma}"
             f"{', no header' * (not header)}: {shown(','.join(names), 200)}"
         )
+        data = islice(_split(chain(head, useful), separator), first, None)
         # A blank line is no row.
         return Table.of(names, filter(None, data), description, str(path), units, comma)
 
@@ -202,26 +175,26 @@ def read_text(path: Path) -> Table:
 def _encoding(path: Path) -> str:
     with path.open("rb") as file:
         head = file.read(LONGEST_LINE)
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "utf-16"
     try:
-        head.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if error.end < len(head) - 3:  # not only cut within a character
-            return "cp1252"
+        getincrementaldecoder("utf-8")().decode(head)  # cut within a character or not
+    except UnicodeDecodeError:
+        return "cp1252"
     return "utf-8-sig"
 
 
-def _useful(file: TextIO, path: Path, comments: list[str]) -> Iterator[str]:
-    """Lines other than blank lines and comments, which are appended."""
+def _useful(file: TextIO, path: Path) -> Iterator[str]:
+    """Lines other than blank ones; of comments those above all others, without their marks, since
+    the last may be the header."""
+    begun = False
     for count, line in enumerate(lines(file, f"{path}: "), 1):
         if "\0" in line:
             raise InputError(f"{path}: line {count}: expected text, got binary data")
-        if line.lstrip().startswith(COMMENTS):
-            comments.append(line.strip().lstrip("#%/! "))
-            del comments[:-3]
-        elif line.strip(" \t\r\n,;|") and not (count == 1 and _EXCEL.fullmatch(line)):
-            yield line if line.isascii() else _MINUS.sub("-", line)
+        comment = line.lstrip().startswith(COMMENTS)
+        if line.strip(" \t\r\n,;|") and not (comment and begun):
+            begun = not comment
+            yield line.lstrip("#%/! ") if comment else line
 
 
 def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
@@ -242,30 +215,27 @@ def _fit(rows: list[list[str]]) -> float:
 
 
 def _first_row(rows: Sequence[Sequence[str]], width: int) -> int:
-    """The first row of data: where columns of numbers hold numbers, or nothing, as in rows before
-    the first fix. Before it come header and text."""
+    """The first row of data: of the usual width, where columns of numbers hold numbers, or nothing,
+    as before the first fix. Before it come header and text."""
     usual = [[is_value(cell) for cell in row] for row in rows if len(row) == width]
     counts = [sum(column) for column in zip(*usual, strict=True)]
     numeric = [i for i, count in enumerate(counts) if count > 0.1 * len(usual)]
     for index, row in enumerate(rows):
-        cells = [row[i] for i in numeric if i < len(row)]
+        cells = [row[i] for i in numeric] if len(row) == width else []
         values = sum(map(is_value, cells))
         if values and values + sum(map(is_nothing, cells)) >= len(cells) - (values > 2):
             return index
     return len(rows)
 
 
-def _are_halves(above: list[list[str]], rows: list[list[str]], width: int) -> bool:
-    """Whether commas stand between numbers and within: below a header with half as many names."""
-    return bool(above) and 2 * len(above[-1]) == width and all(
-        cell.strip().lstrip("+-").isdigit() for row in rows if len(row) == width for cell in row
-    )  # fmt: skip
-
-
-def _joined(row: list[str], width: int) -> list[str]:
-    """Whole and decimal parts as numbers; in a row of another number nobody knows which are."""
-    whole = len(row) == width
-    return [",".join(pair) for pair in zip(row[::2], row[1::2], strict=True)] if whole else [""]
+def _header(above: list[list[str]], width: int, blanks: bool) -> tuple[list[str], tuple[str, ...]]:
+    """The names of the columns and their units, of the rows above the data; both may be empty.
+    Rows of other numbers of cells are remarks, but for one that a separator at their ends makes."""
+    fits = {width} if blanks else range(max(2, width - 1), 1 + max(map(len, above), default=0))
+    above = [row for row in above if len(row) in fits and not any(map(is_value, row))]
+    units = _units(above[-1]) if len(above) > 1 else ()
+    header = above[-1 - bool(units)] if above else []
+    return [name.strip().strip('"') for name in header], units
 
 
 def _units(row: Sequence[str]) -> tuple[str, ...]:
@@ -274,17 +244,6 @@ def _units(row: Sequence[str]) -> tuple[str, ...]:
     units = [each[1].lower() if each else "" for each in found]
     all_ = all(u or not cell.strip("()[] -") for u, cell in zip(units, row, strict=True))
     return tuple(units) if all_ and any(u in SPELLINGS or "°" in u for u in units if u) else ()
-
-
-def _commented(comments: list[str], separator: str | None, width: int) -> list[str]:
-    """A header in a comment, such as ``# lat lon depth``; empty without one."""
-    for line in reversed(comments):
-        for each in (separator, None):
-            [cells] = _split([line], each)
-            words = [bool(re.search(r"[^\W\d_]", cell)) for cell in cells]
-            if len(cells) == width and all(words[1:]):  # the first may be that of numbers, #
-                return cells
-    return []
 
 
 def soundings(
@@ -310,33 +269,29 @@ def soundings(
     degrees, down = "latitude" in each, "depth" in each
     depths = each[HEIGHTS[down]]
     said, place_unit, scale = _units_of(where, options, table, each, options.crs or crs)
-    unit, written = said or "m", ""
-    if degrees:
-        place, written = _degrees(where, table, each)
-    else:
-        place = scale * np.column_stack((each["x"].numbers(), each["y"].numbers()))
-    height = depths.numbers(unit)
+    unit, height = said or "m", depths.numbers(said or "m")
+    place, written = _degrees(table, each) if degrees else (
+        scale * np.column_stack([each[meaning].numbers() for meaning in PLACES[False]]), ""
+    )  # fmt: skip
     row = np.arange(count := len(height))
     stamp_ns, timed = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
     if "time" in each:
         stamp_ns, timed = clock.stamps(_texts_of_times(each))
-    if timed.any() and stamp_ns.max() <= DAY_S * SECOND:  # a clock without dates
+    if timed.any() and stamp_ns.max() <= DAY * SECOND:  # a clock without dates
         stamp_ns[timed] = np.round(SECOND * over_midnight(stamp_ns[timed] / SECOND))
     unplaced, measured = no_position(place, degrees), np.isfinite(height)
     if unplaced.all() and (place == 0).any():
         raise InputError(f"{path}: {NO_FIX}")
-    wrong, lost = dict[str, np.ndarray](), (unplaced & measured).sum()
+    wrong, kept = dict[str, np.ndarray](), np.ones(count, dtype=bool)
+    lost = (unplaced & measured).sum()
     fixed = not unplaced.all() and lost > (0 if timed.any() else max(UNTIMED * count, FEWEST))
-    kept = measured if fixed else np.ones(count, dtype=bool)  # a position alone is no sounding
     if fixed:
-        unplaced |= far_away(place, ~unplaced, degrees, options.near)
-        if degrees and not options.trusted:
-            one_group(where, place[~unplaced])
-        place, wrong = _placed(where, place, unplaced, stamp_ns, timed, degrees)
+        place, refusals = _placed(where, place, unplaced, stamp_ns, timed, degrees)
+        kept = measured  # a position alone is no sounding
         row, place, height, stamp_ns, timed = (
             array[kept] for array in (row, place, height, stamp_ns, timed)
         )
-        wrong = {name: these[kept] for name, these in wrong.items()}
+        wrong = {name: these[kept] for name, these in refusals.items()}
     wrong["no_time"] = ~timed & (options.timed and "time" in each)
     wrong |= impossible(place, height, degrees, unit)
     elsewhere = wrong["impossible_place"]
@@ -388,15 +343,14 @@ def soundings(
 def _described(names: Mapping[str, str], said: str, place_unit: str) -> str:
     """The columns with their meanings and units, as text; ``said``: unit of heights, or empty."""
     degrees, down = "latitude" in names, "depth" in names
-    place = ", ".join(f"{m} = {names[m]}" for m in PLACES[degrees])
+    place = ", ".join(f"{meaning} = {names[meaning]}" for meaning in PLACES[degrees])
     if not degrees:
         unsaid = f"m, as nothing says otherwise: --units {said or 'ft'},ft"
         place += f" ({place_unit or unsaid})"
-    own = names[HEIGHTS[down]]
-    height = f"{'depth' if down else 'elevation'} = {own}"
+    height = f"{'depth' if down else 'elevation'} = {names[HEIGHTS[down]]}"
     if "altitude" in names:
-        height = f"ground = {own} {'+' if down else '-'} {names['altitude']}"
-    when = " ".join(names[m] for m in WHEN if m in names)
+        height += f", ground = {names[HEIGHTS[down]]} {'+' if down else '-'} {names['altitude']}"
+    when = " ".join(names[meaning] for meaning in WHEN if meaning in names)
     return f"{place}, {height} ({said or 'm'}){when and f', time = {when}'}"
 
 
@@ -419,25 +373,23 @@ def _understood(
     got = f"got {table.header}"
     if options.by not in (None, LINE, *table.columns):
         raise InputError(f"{where}: expected a column '{options.by}' (--by), {got}")
-    if options.levels is not None and not names.keys() & {"time", "date"}:
+    if options.levels is not None and not names.keys() & {*WHEN}:
         raise InputError(
             f"{where}: --water-level: expected a column of times, {got}; name it, as in --columns "
             "time=NAME"
         )
     if "date" in names and "time" not in names:
         names["time"] = names.pop("date")
-    while True:
-        each = {m: table.columns[names[m]].sample for m in WHEN if m in names}
-        texts = [*_texts_of_times(each)]
-        clock = Times(texts)
-        known = bool(clock.stamps(texts)[1].any())
-        if known or "date" not in names or "date" in given:
-            break
+    date, time = (table.columns[names[m]].clock if m in names else "" for m in WHEN)
+    if "date" in names and "date" not in given and (date != "date" or "date" in time):
         del names["date"]  # `day` beside times that have a date
-    if not options.timed and (clock.ambiguous or not known):
-        names = {m: name for m, name in names.items() if m not in WHEN}
-    elif "time" in names:
+    each = {meaning: table.columns[names[meaning]].sample for meaning in WHEN if meaning in names}
+    clock = Times(texts := [*_texts_of_times(each)])
+    if options.timed and "time" in names:
         clock.decided(f"{where}: column {names['time']}")
+    elif "time" in names and (clock.ambiguous or not clock.stamps(texts)[1].any()):
+        note += f"; times not read, such as {shown(texts[0])}" if texts else ""
+        names = {meaning: name for meaning, name in names.items() if meaning not in WHEN}
     return names, clock, note
 
 
@@ -448,81 +400,57 @@ def _texts_of_times(each: Mapping[str, Iterable[str]]) -> Iterator[str]:
 
 def _units_of(
     where: str, options: ReadOptions, table: Table, each: Mapping[str, Column], crs: str
-) -> tuple[str, str, float]:
+) -> tuple[str, str, Any]:
     """The units of heights, and of x and y, of ``UNITS``, empty where nothing says it; and the
     scale of x and y to the metres (or the feet) of their system, ``crs``."""
-    degrees = "latitude" in each
     height = each[HEIGHTS["depth" in each]]
     unit, of_place = options.unit_of
     beside = unit_beside(table, height, where)  # raises an error where there are several
     unit = unit or beside or height.unit
+    degrees = "latitude" in each
     in_feet = bool(crs) and not degrees and is_in_feet("--crs", crs)
     if of_place and (degrees or (in_feet and of_place != "ft")):
         own = "latitude and longitude are in degrees" if degrees else f"{crs} is in feet"
         raise InputError(f"{where}: --units: {own}, got '{options.units}'")
-    if degrees:
-        return unit, "", 1.0
-    x, y = each["x"], each["y"]
-    if x.unit != y.unit:
-        raise InputError(
-            f"{where}: columns {shown(x.name)} and {shown(y.name)} are in different units "
-            f"({x.unit or 'none'} and {y.unit or 'none'}): write both in one"
-        )
     if in_feet and not unit:
         raise Unclear(
             f"{where}: {crs} is in feet, and column {height.name} does not say its unit",
             [Answer("if it is in feet, too", {"units": "ft"}), Answer("if not", {"units": "m"})],
         )
-    known = bool(crs or "utm" in words_of(x.name) + words_of(y.name))
-    of_place = of_place or x.unit or ("ft" if in_feet else "m") * known
-    return unit, of_place, 1.0 if in_feet else UNITS[of_place or "m"]
+    if degrees or in_feet:
+        return unit, "ft" * in_feet, 1.0
+    pair = [each[meaning] for meaning in PLACES[False]]
+    known = bool(crs) or any("utm" in words_of(column.name) for column in pair)
+    units = [of_place or column.unit or "m" * known for column in pair]
+    return unit, units[0], [UNITS[each or "m"] for each in units]
 
 
-def _degrees(where: str, table: Table, each: Mapping[str, Column]) -> tuple[np.ndarray, str]:
+def _degrees(table: Table, each: Mapping[str, Column]) -> tuple[np.ndarray, str]:
     """Latitude and longitude of all rows [N, 2], NaN without a side, and how they are written, as
-    text.
-
-    Raises:
-        InputError: they are in another unit, or an O may be east or west.
-    """
+    text."""
     every, place, said = [*table.columns.values()], list[np.ndarray](), list[str]()
-    pair = [each[m] for m in PLACES[True]]
+    pair = [each[meaning] for meaning in PLACES[True]]
     titles = [f"{each.name} {each.beside}".lower() for each in pair]
     for column, title, letters, word in zip(pair, titles, *SIDES, strict=True):
-        words, at = {*re.findall(r"[a-z]+", title)}, every.index(column)
-        name = shown(column.name)
-        if words & {"rad", "radians"}:
-            raise InputError(f"{where}: column {name} is in radians; expected degrees")
+        at, values = every.index(column), column.numbers(None)
         near = [*every[at + 1 : at + 2], *every[max(at - 1, 0) : at]]
         sides = next((each for each in near if _are_sides(each.filled, letters)), None)
-        cells = column.filled + (sides.filled if sides else [])
-        if "O" in letters and any(map(O_SIDE.fullmatch, cells)):
-            raise InputError(
-                f"{where}: column {name}: O is east in German (Ost), and west in French, Spanish, "
-                "Italian and Portuguese (ouest, oeste, ovest): write E or W"
-            )
-        values = column.numbers(None)
         if sides:
             sign = np.array([SIGNS.get(cell.strip()[:1].upper(), NAN) for cell in sides])
             values = np.where(values == 0, 0.0, sign * np.abs(values))  # 0: no position
             said.append(f"{letters[0]}, {letters[1]} beside them")
-        elif words & {letters[1].lower(), word}:
+        elif {*re.findall(r"[a-z]+", title)} & {letters[1].lower(), word}:
             values = np.where(values == 0, 0.0, -np.abs(values))
             said.append(f"{word} by the header")
         place.append(values)
-    found, scale = np.column_stack(place), 1.0
     most = [float(np.abs(each.known).max(initial=0)) for each in pair]
-    whole = all(len(each.known) and not (each.known % 1).any() for each in pair)
-    if whole and min(most) >= 1e4 and most[0] <= 90 * INTEGER and most[1] <= 180 * INTEGER:
-        if max(most[0] - 90e6, most[1] - 180e6) <= 0 and not any("e7" in each for each in titles):
-            raise InputError(
-                f"{where}: latitudes and longitudes such as {most[0]:.0f}, {most[1]:.0f} may be "
-                "degrees times 10,000,000 (write lat_e7, lon_e7 in the header) or times another "
-                "number (write decimal degrees)"
-            )
-        scale = INTEGER
+    whole = min(most) >= 1e4 and not any((each.known % 1).any() for each in pair)
+    # Times 1,000,000 they would be less, but for the header's word.
+    tenths = most[0] > 90e6 or most[1] > 180e6 or any("e7" in title for title in titles)
+    if whole and tenths:
         said.insert(0, "degrees times 10,000,000")
-    return found / scale, f", places: {', '.join(said)}" if said else ""
+    scale = INTEGER if whole and tenths else 1.0
+    return np.column_stack(place) / scale, f", places: {', '.join(said)}" if said else ""
 
 
 def _are_sides(cells: Sequence[str], letters: str) -> bool:
@@ -532,55 +460,45 @@ def _are_sides(cells: Sequence[str], letters: str) -> bool:
 
 
 def _with_times(table: Table) -> Table:
-    """A table whose times are written as year, month, day, hour, minute and second in columns of
-    their own, with one column of times instead; any other as it is."""
-    every, count = [*table.columns.values()], len(CALENDAR)
+    """A table whose times are written as year, month, day, hour, minute and second in columns that
+    follow each other, with one column of times instead; any other as it is."""
+    every = [*table.columns.values()]
     heads = [numbers(each.sample[:BLOCK]) for each in every]
-    if min(map(len, heads), default=0) < FEWEST:
-        return table
-
-    def fits(values: np.ndarray, part: int) -> bool:
-        low, high = CALENDAR[part]
-        whole = part == count - 1 or (values % 1 == 0).all()
-        return bool(whole and ((low <= values) & (values <= high)).all())
-
-    for at in range(len(every) - count + 1):
-        if all(fits(heads[at + part], part) for part in range(count)):
-            parts = np.column_stack([each.numbers() for each in every[at : at + count]]).tolist()
-            texts = (["" if any(v != v for v in row) else TIME.format(*row)] for row in parts)
-            name = "time" if table.named else every[at].name
-            (column,) = Table.of([name], texts, "").columns.values()
-            kept = [*every[:at], column, *every[at + count :]]
+    for at in range(len(every) - 5):
+        parts, own = np.column_stack(heads[at : at + 6]), every[at : at + 6]
+        inside = ((CALENDAR[0] <= parts) & (parts <= CALENDAR[1])).all()
+        if len(parts) >= FEWEST and inside and not (parts[:, :5] % 1).any():
+            rows = np.column_stack([each.numbers() for each in own]).tolist()
+            name = "time" if table.named else own[0].name
+            texts = Table.of([name], ([TIME.format(*row)] for row in rows), "").columns
+            kept = [*every[:at], *texts.values(), *every[at + 6 :]]
             return replace(table, columns={each.name: each for each in kept})
     return table
 
 
+def _parts(cell: str) -> list[str]:
+    """The numbers of a place in one cell: 58.2, 11.4, POINT (11.4 58.2), N58 12.3 E11 24.1."""
+    inside = POINT.sub("", cell).strip()
+    found = re.split(r"\s*[,;]\s*|\s+(?=[EWew])|(?<=[NSns])\s+(?=\d)", inside)
+    return found if len(found) > 1 else inside.split()
+
+
 def _with_places(table: Table) -> Table:
-    """A table whose places stand in one column, as 58.2, 11.4 or POINT (11.4 58.2), with columns of
-    their numbers behind the others; any other as it is."""
-
-    def parts(cell: str) -> list[str]:
-        inside = POINT.sub("", cell).strip()
-        found = re.split(r"\s*[,;]\s*", inside)
-        return found if len(found) > 1 else inside.split()
-
+    """A table whose places stand in one column, with columns of their numbers behind the others;
+    any other as it is."""
     found = table.meaning({}, "")
     if not table.named or any(found[a] and found[b] for a, b in PLACES):
         return table
     for each in table.columns.values():
-        texts = [*map(parts, each.filled[:BLOCK])]  # before a fix there are none
-        count = len(texts[0]) if texts else 0
-        if len(texts) < FEWEST or count not in (2, 3) or {*map(len, texts)} != {count}:
+        rows = [*map(_parts, each.filled[:BLOCK])]  # before a fix there are none
+        if len(rows) < FEWEST or {*map(len, rows)} not in ({2}, {3}):
             continue
-        point = POINT.search(each.filled[0])
-        if not (point or all(len(text.partition(".")[2]) >= FINE for text in texts[0][:2])):
-            continue
-        values = np.array([[*map(angle, row)] for row in texts])
-        degrees = bool((np.abs(values[:, :2]) <= 180).all())
-        if np.isfinite(values).all() and (point or degrees):
-            names = [*(PLACES[degrees][::-1] if degrees else PLACES[degrees]), "z"]
-            names = names if point else [*PLACES[True], "z"]
-            own = Table.of(names[:count], map(parts, each), "").columns
+        values = np.array([[*map(angle, row)] for row in rows])
+        point, degrees = POINT.search(each.filled[0]), (np.abs(values[:, :2]) <= 180).all()
+        fine = degrees and all(len(text.partition(".")[2]) >= FINE for text in rows[0][:2])
+        if np.isfinite(values).all() and (point or fine):
+            names = PLACES[False] if not degrees else PLACES[True][:: -1 if point else 1]
+            own = Table.of((*names, "z")[: len(rows[0])], map(_parts, each), "").columns
             return replace(table, columns={**table.columns, **own})
     return table
 
@@ -589,19 +507,18 @@ def _placed(
     where: str, place: np.ndarray, unplaced: np.ndarray, stamp_ns: np.ndarray, timed: np.ndarray,
     degrees: bool,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:  # fmt: skip
-    """Places of all rows [N, 2], those without a position between the positions around them; and
-    which of these are refused, by reason. Rows without a time get one: in ``stamp_ns``, ``timed``.
-    """
+    """Places of all rows [N, 2], those without a position between the positions around them by
+    their times, or else by the numbers of rows; and which of these are refused, by reason. Rows
+    without a time get one: in ``stamp_ns``, ``timed``."""
     at, seconds = np.arange(len(place), dtype=float), np.full(len(place), np.nan)
     if timed.any():
         times = spread(stamp_ns[timed] / SECOND)
         # Where times go back, as where a second day follows, the track begins anew.
         back = np.minimum(np.diff(times, prepend=times[0]), 0)
-        going = times + np.cumsum(np.where(back < -1, NEW_TRACK, 0) - back)
-        ends = times[0] - 1, going[-1] + 1
-        found = np.interp(at, at[timed], times)
-        at = seconds = np.interp(at, at[timed], going, left=ends[0], right=ends[1])
-        stamp_ns[~timed] = np.round(SECOND * found[~timed])
+        going = times + np.cumsum(np.where(back < -1, 2 * GAP, 0) - back)
+        ends = {"left": going[0] - 1, "right": going[-1] + 1}
+        stamp_ns[~timed] = np.round(SECOND * np.interp(at[~timed], at[timed], times))
+        at = seconds = np.interp(at, at[timed], going, **ends)
         timed[:] = True
     known = ~unplaced
     track = Track(where, seconds[known], place[known], degrees, at[known])
@@ -614,18 +531,10 @@ def _nothing(path: Path, table: Table, found: RawSoundings, places: np.ndarray) 
     first = [next(iter(each.sample), "none") for each in table.columns.values()]
     text = f"{path}: expected soundings, got none ({reasons}). Its first row: "
     text += shown(" | ".join(first), 120)
-    if any(THOUSANDS.fullmatch(cell) and np.isnan(numbers([cell])[0]) for cell in first):
-        text += ". Write numbers without marks between thousands, and with a decimal point"
     if not found.degrees or not found.lost["impossible_place"]:
         return InputError(text)
-    answers = []
-    if (places > PACKED).any(axis=1).all() and (places > 1000).all():
-        north, east = (found.columns[m] for m in PLACES[True])
-        when = "if they are northings and eastings (--crs EPSG:N says of which system)"
-        answers = [Answer(when, {"columns": {"x": east, "y": north}})]
-    elif (places <= (180, 90)).all():
-        answers = swapped(found.columns)
     return Unclear(
         f"{text}. Expected latitudes and longitudes in degrees, or in degrees, minutes and seconds "
-        "with blanks or signs between them", answers,
-    )  # fmt: skip
+        "with blanks or signs between them",
+        swapped(found.columns) if (places <= (180, 90)).all() else [],
+    )

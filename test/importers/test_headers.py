@@ -123,16 +123,6 @@ def test_headers_in_other_languages_and_layouts(text, read):
     check(read(text))
 
 
-def test_times_may_be_days_of_a_spreadsheet(read):
-    seconds = 1_765_000_000 + 2 * T
-    days = [f"{second / 86_400 + 25_569:.8f}" for second in seconds]
-    found = read(table("time,lat,lon,depth", days, LATITUDE, LONGITUDE, DEPTH))
-    np.testing.assert_allclose(found.stamp_ns / 1e9, seconds, atol=0.01)
-    assert not found.refused
-    since = read(table("time,lat,lon,depth", 45_000 + 0.2 * T, LATITUDE, LONGITUDE, DEPTH))
-    np.testing.assert_allclose(since.stamp_ns / 1e9, 45_000 + 0.2 * T)  # s since midnight
-
-
 TENTHS = [f"{1e7 * v:.0f}" for v in LONGITUDE], [f"{1e7 * v:.0f}" for v in LATITUDE]
 
 
@@ -140,12 +130,10 @@ TENTHS = [f"{1e7 * v:.0f}" for v in LONGITUDE], [f"{1e7 * v:.0f}" for v in LATIT
     ("header", "columns", "options", "said"),
     [
         ("Latitude (rad),Longitude (rad),depth", (LATITUDE / 57, LONGITUDE / 57, DEPTH), {},
-         "in radians; expected degrees"),
-        ("x_ft,y_m,depth", (EAST / FOOT, NORTH, DEPTH), {},
-         r"x_ft and y_m are in different units \(ft and m\)"),
+         "in the open sea.*no fix, or radians"),
         ("lat,lon,depth,unit", (*FEET, ["ft", "m"] * 30), {}, "unit has ft and m for depths"),
         ("lat,lon,depth,unit", (*FEET, ["ft", "m"] * 30), {"units": "m"}, "ft and m for depths"),
-        ("lat,lon,depth_m,unit", (*FEET, ["ft"] * COUNT), {}, "has ft for depths in m by their h"),
+        ("lat,lon,depth_m,unit", (*FEET, ["ft"] * COUNT), {}, "unit has ft for depths"),
         ("x,y,depth", (NORTH, EAST, DEPTH), {"crs": "EPSG:32610"},
          r"inside it if they are swapped.*--columns y=x x=y --crs"),
         ("x,y,depth", (*TENTHS, DEPTH), {}, r"farther than any place.*longitude=x latitude=y"),
@@ -210,13 +198,10 @@ def test_eastings_in_feet_without_a_word_of_it_are_asked_about(read):
         assert not asked.value.answers  # a guess is no advice
 
 
-@pytest.mark.parametrize("form", ["6{:09,.2f}", "-6{:09,.2f}", "6{:05.3f}"])
+@pytest.mark.parametrize("form", ["6{:09,.2f}", "-6{:09,.2f}"])
 def test_a_table_without_a_number_shows_its_first_row(form, read):
-    depths = [f'"{form.format(depth)}"'.replace(".", "," if form[-3] == "3" else ".")
-              for depth in DEPTH]  # fmt: skip
-    with pytest.raises(
-        InputError, match=r"first row: 47\.6 \| -122\.4 \| -?6.*without marks between"
-    ):
+    depths = [f'"{form.format(depth)}"' for depth in DEPTH]
+    with pytest.raises(InputError, match=r"not_a_number.*first row: 47\.6 \| -122\.4 \| -?6"):
         read(table("lat,lon,depth", LATITUDE, LONGITUDE, depths))
 
 

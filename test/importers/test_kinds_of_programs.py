@@ -119,8 +119,6 @@ KINDS = {
         f"{minutes(LATITUDE[i], 'NS')}, {minutes(LONGITUDE[i], 'EW')}", f"{DEPTH[i]:.2f}"), ";"),
     "quoted decimal commas": table("lat,lon,depth", lambda i: (
         f'"{each}"'.replace(".", ",") for each in (*at(i), f"{DEPTH[i]:.2f}"))),
-    "decimal commas between commas": table("lat,lon,depth", lambda i: (
-        f"{each:.7f}".replace(".", ",") for each in (LATITUDE[i], LONGITUDE[i], DEPTH[i]))),
     "pings in mm, and a gain": table("ping,distance,gain_setting,lat,lon", lambda i: (
         i, f"{1000 * DEPTH[i]:.0f}", 3 + i % 3, *at(i))),
     "degrees as x and y": table("X,Y,DEPTH", lambda i: (*at(i)[::-1], f"{DEPTH[i]:.2f}")),
@@ -151,11 +149,6 @@ def test_answers_say_where_they_lie_and_tries_warn_of_nothing(write, caplog):
         read_soundings(path)
     assert "at 47.25 N, 122.40 W" in str(asked.value)
     assert not caplog.records
-
-
-def test_of_positions_that_are_0_everywhere_it_is_said(write):
-    with pytest.raises(Question, match=r"1, 2 are 0 everywhere, as without a fix"):
-        read_soundings(write(table("", lambda i: ("0.0", "0.0", f"{DEPTH[i]:.2f}"))))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +211,7 @@ def test_the_first_answer_of_a_table_without_a_header_is_the_right_one(row, answ
 
 
 def test_a_cell_of_two_numbers_is_a_place_only_if_it_is_as_fine(write):
-    path = write(table("n;e;beams;depth", lambda i: (i, 2 * i, f"{1 + i % 3}.5, 2.5", i % 9), ";"))
+    path = write(table("p;q;beams;depth", lambda i: (i, 2 * i, f"{1 + i % 3}.5, 2.5", i % 9), ";"))
     with pytest.raises(Question):
         read_soundings(path)
 
@@ -263,7 +256,7 @@ def test_json_is_read_with_a_mark_a_torn_line_and_all_tracks(text, write):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        *(("\n".join([*LINES, wrong, *LINES]), "line 61: expected a JSON object in each line")
+        *(("\n".join([*LINES, wrong, *LINES]), r"expected JSON, .* in each line .line 61: ")
           for wrong in ("[1, 2", '{"a": ' * 3000)),
         (json.dumps(SOUNDINGS, indent=1)[:-30],
          r"expected JSON, a whole document or .*line 35\d column"),
