@@ -187,13 +187,12 @@ def _pairs(
     table: Table, found: Mapping[str, Sequence[Column]], free: Sequence[Column]
 ) -> list[dict[str, str]]:
     """Pairs of ``free`` columns that may be the place, by meaning: the first two that look like
-    degrees, in the order that their names say, or in either; or else the first two of a table of
-    three without a header: x, y, z."""
+    degrees, in the order that their names say, or in either; or else the first two of a table
+    without a header whose only numbers are the first three: x, y, z."""
     fine = [each for each in free if max(len(c.partition(".")[2]) for c in each.sample) >= FINE
             and np.abs(each.known).max() <= 180 and np.ptp(each.known) < WIDE]  # fmt: skip
     if len(fine) < 2:
-        every = [each for each in table.columns.values() if each.filled]
-        x_y_z = not table.named and len(free) == len(every) == 3
+        x_y_z = not table.named and len(free) == 3 and [*free] == [*table.columns.values()][:3]
         return [dict(zip(PLACES[False], (each.name for each in free), strict=False))] * x_y_z
     return [
         dict(zip(PLACES[True], (each.name for each in pair), strict=True))

@@ -479,7 +479,7 @@ def _with_times(table: Table) -> Table:
 def _parts(cell: str) -> list[str]:
     """The numbers of a place in one cell: 58.2, 11.4, POINT (11.4 58.2), N58 12.3 E11 24.1."""
     inside = POINT.sub("", cell).strip()
-    found = re.split(r"\s*[,;]\s*|\s+(?=[EWew])|(?<=[NSns])\s+(?=\d)", inside)
+    found = re.split(r"\s*[,;]\s*|\s+(?=[EWew]\s?\d)|(?<=[NSns])\s+(?=\d)", inside)
     return found if len(found) > 1 else inside.split()
 
 

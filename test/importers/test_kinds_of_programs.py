@@ -54,6 +54,10 @@ KINDS = {
         "Name\tPosition Lat\tPosition Lon\tDepth", lambda i: (
             f"{i:03d}", minutes(LATITUDE[i], "NS"), minutes(LONGITUDE[i], "EW"),
             f"{DEPTH[i] / FOOT:.1f} ft"), "\t"),
+    "track of a plotter": "Grid\tLat/Lon\n\nHeader\tName\tLength\nTrack\tA\t2.9 km\n\n" + table(
+        "Header\tPosition\tTime\tDepth", lambda i: (
+            "Trackpoint", f"{minutes(LATITUDE[i], 'NS')} {minutes(LONGITUDE[i], 'EW')}",
+            f"{WHEN[i]:%d/%m/%Y %H:%M:%S}".replace("03/07", "23/07"), f"{DEPTH[i]:.2f} m"), "\t"),
     "contours' service": table("Longitude,Latitude,Elevation_m,ID", lambda i: (
         *at(i)[::-1], f"{-DEPTH[i]:.2f}", i)),
     "hydrographic x y z": table("", lambda i: (
@@ -190,24 +194,13 @@ def test_each_kind_becomes_the_lake(kind, write):
     assert np.abs(-found.z - DEPTH[found.row]).max() < 0.06
 
 
-@pytest.mark.parametrize(
-    ("row", "answer"),
-    [
-        # Altitudes, speeds and satellites are functions of time; a depth is one of the place.
-        (lambda i: (*at(i), f"{np.sin(i / 31):.2f}", i % 13, f"{DEPTH[i]:.2f}"),
-         "latitude=1 longitude=2 depth=5"),
-        (lambda i: (f"{1759744830 + i}.5", f"12{i // 60:02d}{i % 60:02d}.500",
-                    f"{619_487 + X[i]:.2f}", f"{5_806_174 + Y[i]:.2f}", f"{DEPTH[i]:.2f}"),
-         "x=3 y=4 depth=5 time=1"),
-    ],
-)  # fmt: skip
-def test_the_first_answer_of_a_table_without_a_header_is_the_right_one(row, answer, write):
-    path = write(table("", row))
-    try:
-        columns = read_soundings(path).source["columns"]
-        assert [*columns.values()][:3] == ["3", "4", "5"]
-    except Question as asked:
-        assert next(iter(asked.answers.values())).startswith(f"--columns {answer}")
+def test_the_first_depth_offered_is_the_one_that_the_place_tells(write):
+    """Altitudes, speeds and satellites are functions of time."""
+    path = write(table("", lambda i: (*at(i), f"{np.sin(i / 31):.2f}", i % 13, f"{DEPTH[i]:.2f}")))
+    with pytest.raises(Question) as asked:
+        read_soundings(path)
+    first = next(iter(asked.value.answers.values()))
+    assert first.startswith("--columns latitude=1 longitude=2 depth=5")
 
 
 def test_a_cell_of_two_numbers_is_a_place_only_if_it_is_as_fine(write):
