@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -169,8 +170,9 @@ def bag(chart: Chart, name: str) -> dict[str, bytes]:
         metadata["VAR_VERT_WKT"] = UNKNOWN_DATUM
     layers = {"elevation": chart.elevation, "uncertainty": chart.uncertainty}
     content = raster_of(
-        name, layers, chart.grid, chart.crs_wkt, driver="BAG", nodata=BAG_NODATA, **metadata
-    )
+        name, layers, chart.grid, chart.crs_wkt, nodata=BAG_NODATA,
+        options={"driver": "BAG", **metadata},
+    )  # fmt: skip
     return {name: content}
 
 
@@ -181,13 +183,12 @@ def raster_of(
     crs_wkt: str,
     place: GeoReference | None = None,
     *,
-    tags: Mapping[str, str] | None = None,
+    tags: Mapping[str, str] = MappingProxyType({}),
     units: Sequence[str] = (),
     nodata: float = np.nan,
-    **options: str,
+    options: Mapping[str, str] = GEOTIFF,
 ) -> bytes:
-    """A raster of layers [rows, columns] by name, row 0 south, NaN where empty; a GeoTIFF unless
-    ``options`` name another driver.
+    """A raster of layers [rows, columns] by name, row 0 south, NaN where empty.
 
     Args:
         name: of the file, for the message that rasterio is missing.
@@ -198,7 +199,7 @@ def raster_of(
         tags: of the file.
         units: of the layers; empty: not said.
         nodata: value of empty cells.
-        options: of GDAL's driver.
+        options: GDAL's driver, and its options.
 
     Raises:
         InputError: rasterio is not installed.
@@ -212,7 +213,6 @@ def raster_of(
         ends = np.array([[borders.xmin, borders.ymax]]) + [[0, 0], [width, 0], [0, -height]]
         (c, f), right, below = place.to_projected(ends)
         corner = Affine(right[0] - c, below[0] - c, c, right[1] - f, below[1] - f, f)
-    options = options or GEOTIFF
     with MemoryFile() as file:
         with file.open(
             width=columns, height=rows, count=len(layers), dtype="float32", nodata=nodata,
@@ -224,7 +224,7 @@ def raster_of(
                 raster.set_band_description(number, band)
             if units:
                 raster.units = units
-            raster.update_tags(**(tags or {}))
+            raster.update_tags(**tags)
         return bytes(file.read())
 
 

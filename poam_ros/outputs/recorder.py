@@ -219,10 +219,12 @@ class RunRecorder:
             received, report = self._maps.pop(stamp_ns), self._reports.pop(stamp_ns)
             if self._scored and report.samples <= self._scored[-1][1].samples:
                 continue
-            layers = (received.mean, received.variance)
-            drawn = (received.grid.interpolate(z, scorer.points) for z in layers)
+            mean, variance = (
+                received.grid.interpolate(z, scorer.points)
+                for z in (received.mean, received.variance)
+            )
             try:
-                metrics = scorer.score(*drawn, report.target_mean, report.target_variance)
+                metrics = scorer.score(mean, variance, report.target_mean, report.target_variance)
             except InputError:  # a variance is not positive: the row says so
                 metrics = dict.fromkeys(("smse", "msll", "rmse", "mae", "nlpd"), float("nan"))
             epoch = EpochRecord(

@@ -268,7 +268,6 @@ def test_html_is_one_page_that_fetches_nothing(run, drawn, tmp_path):
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("map.xyz", {}, "expected a file that ends with .tif"),
         ("map.bag", {}, "expected --origin"),
         ("map.kml", {}, "expected --origin"),
         ("map.yaml", {"origin": ORIGIN}, "expected no --origin"),
