@@ -101,10 +101,3 @@ def test_an_interruption_loses_no_ping(survey):
     assert len(s.session.sample_queue) == 20 and total(s)["accepted"] == 50
     s.learn(20)
     assert s.mapper.samples == 70 == total(s)["accepted"]
-
-
-def test_a_slow_model_takes_no_more_pings(survey):
-    s = survey(pilot_samples=1000, screening=ON)
-    s.session.sample_queue.capacity = 25
-    s.drive(40)
-    assert s.session.ledger.rejected == {"overload": 15} and total(s)["accepted"] == 25

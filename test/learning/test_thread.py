@@ -43,17 +43,13 @@ def driven():
     assert thread.stop(PATIENCE)
 
 
-def test_events_are_passed_on(driven):
+@pytest.mark.parametrize("wakes", [True, False], ids=["woken", "due by time alone"])
+def test_events_are_passed_on(driven, wakes):
     session, thread, taken = driven
     session.given.put([LEARNED, LEARNED])
-    thread.wake()
+    if wakes:
+        thread.wake()
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is LEARNED
-
-
-def test_work_due_by_time_alone_is_found(driven):
-    session, _, taken = driven
-    session.given.put([LEARNED])  # without a wake-up
-    assert taken.get(timeout=PATIENCE) is LEARNED
 
 
 def test_a_failure_of_the_work_does_not_end_the_thread(driven):

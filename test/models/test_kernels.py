@@ -62,11 +62,3 @@ def test_lengthscale_is_a_convex_combination():
     torch.testing.assert_close(weights.sum(-1), torch.ones(200, dtype=torch.float64))
     assert lengthscale.min() >= 0.05 and lengthscale.max() <= 0.5
     torch.testing.assert_close(lengthscale, (weights * kernel.lengthscales).sum(-1).detach())
-
-
-def test_same_generator_same_kernel_and_the_global_one_untouched():
-    before = torch.random.get_rng_state()
-    first, second = make_kernel(seed=7), make_kernel(seed=7)
-    assert torch.equal(before, torch.random.get_rng_state())
-    for a, b in zip(first.parameters(), second.parameters(), strict=True):
-        assert torch.equal(a, b)

@@ -51,18 +51,11 @@ def test_never_chooses_a_point_twice():
     assert len(torch.unique(chosen, dim=0)) == len(chosen) <= 60
 
 
-def test_needs_no_extra_jitter_for_a_well_conditioned_matrix():
-    A = add_jitter(torch.zeros(5, 5, dtype=torch.float64), 2.0)
+@pytest.mark.parametrize(("added", "least", "most"), [(2.0, 0.0, 0.0), (-1e-8, 1.1e-8, 1e-6)])
+def test_adds_as_little_jitter_as_is_needed_and_reports_how_much(added, least, most):
+    A = add_jitter(torch.ones(5, 5, dtype=torch.float64), added)
     L, jitter = cholesky(A, "A")
-    assert jitter == 0.0
-    torch.testing.assert_close(L @ L.mT, A)
-
-
-def test_adds_jitter_if_needed_and_reports_how_much():
-    v = torch.ones(5, 1, dtype=torch.float64)
-    A = v @ v.mT - 1e-8 * torch.eye(5, dtype=torch.float64)
-    L, jitter = cholesky(A, "A")
-    assert 1e-8 < jitter <= 1e-6
+    assert least <= jitter <= most
     torch.testing.assert_close(L @ L.mT, add_jitter(A, jitter))
 
 

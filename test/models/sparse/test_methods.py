@@ -7,7 +7,7 @@ import torch
 from problems import XS, M, after_updates, make_online, scattered, soft_kernel
 
 from poam_ros.core.settings import rows
-from poam_ros.models.interface import ModelState
+from poam_ros.models.interface import Dataset, ModelState, pack
 from poam_ros.models.kernels import KERNELS, AttentiveKernel
 from poam_ros.models.registry import MODELS, SparseOptions
 from poam_ros.models.sparse.methods import METHODS
@@ -91,37 +91,21 @@ class Counting(AttentiveKernel):
         return Kuu, Kuf
 
 
-def with_more_data(state, more):
-    """The state of a model that holds more data, all else being the same."""
-    known = {name: t for name, t in state.tree["data"].items() if t is not None}
-    data = {name: torch.cat([t, getattr(more, name)]) for name, t in known.items()}
-    data = {**state.tree["data"], **data}
-    return ModelState({**state.tree, "data": data})
-
-
 def work_and_memory(online):
     """Entries of covariances in one update, and numbers kept for the next, with little and more
     data in the store."""
     counted, work, kept = online.kernel, [], []
     for extra in (0, 1500):
         if extra:  # data appear in the store without a thousand updates
-            online.restore(with_more_data(online.state(), scattered(extra, 5)))
+            tree, more = online.state().tree, scattered(extra, 5)
+            data = Dataset(**tree["data"]).more(more)
+            online.restore(ModelState({**tree, "data": vars(data)}))
         counted.entries = 0
         online.update(scattered(6, 60 + extra))
         work.append(counted.entries)
-        kept.append(sum(t.numel() for t in _tensors(online.epoch)) + online.q.root.numel())
+        arrays, _ = pack(online.state())
+        kept.append(sum(a.size for name, a in arrays.items() if not name.startswith("data.")))
     return work, kept
-
-
-def _tensors(value):
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _tensors(part)
-    elif hasattr(value, "__dataclass_fields__"):
-        for name in value.__dataclass_fields__:
-            yield from _tensors(getattr(value, name))
 
 
 def two_evaluations(epoch, enough):
