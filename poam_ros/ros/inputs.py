@@ -62,7 +62,8 @@ class Inputs:
         self._node, self._on_level = node, on_level
         self._level: tuple[float, float] | None = None  # the last one, and when it came
         self._unstamped = set[str]()  # what has come without stamps
-        self.frames = FrameTransformer(node, node.values.frame_id)
+        base = getattr(node.values, "sonar.base_frame", "")
+        self.frames = FrameTransformer(node, node.values.frame_id, base, node.warnings.add)
         ranges = RangeReader(instance(RangeSettings, vars(node.values)))
 
         def odometry(message: Odometry) -> None:
@@ -167,19 +168,30 @@ def number_in(message: Any, path: list[str]) -> float:
 
 
 class FrameTransformer:
-    """Transforms states into one frame, by tf2 if that is installed.
+    """Transforms states into one frame, and says how sonars are mounted, by tf2 if that is
+    installed.
 
     It listens from the first state in another frame on. The latest transform is used: the one from
     `odom` to `map` is a slow correction, and waiting for the exact time would delay every ping. One
     whose publisher has ended is not used for long.
 
+    Args:
+        node: that listens.
+        frame_id: of the map.
+        base: frame of the vehicle, in which sonars are looked up; empty: none is.
+        warn: called with a name and a text for each ping whose sonar mount is unknown.
+
     Attributes:
         fault, reason: why the last state could not be transformed: a name, and a text.
     """
 
-    def __init__(self, node: Node, frame_id: str) -> None:
-        self._node, self._frame_id = node, frame_id
+    def __init__(
+        self, node: Node, frame_id: str, base: str = "", warn: Callable[[str, str], object] = print
+    ) -> None:
+        self._node, self._frame_id, self._base, self._warn = node, frame_id, base, warn
         self._latest_ns = 0
+        self._known: dict[str, SonarMount | None] = {}
+        self._polled: dict[str, float] = {}
         self.fault = self.reason = ""
 
     def into_map(self, state: VehicleState) -> VehicleState | None:
@@ -226,34 +238,6 @@ class FrameTransformer:
         self.reason = f"no transform from '{shown(source)}' to '{shown(target)}': {missing}"
         return None
 
-    @cached_property
-    def _tf2(self) -> Any:
-        """The package, with a buffer that listens from now on; None if it is not installed."""
-        try:
-            tf2 = importlib.import_module("tf2_ros")
-        except ImportError:
-            return None
-        self._buffer = tf2.Buffer()
-        self._listener = tf2.TransformListener(self._buffer, self._node)
-        return tf2
-
-
-class MountLookup:
-    """Looks up in tf2 how sonars are mounted on the vehicle.
-
-    Args:
-        frames: access to tf2.
-        base: frame of the vehicle; empty: no look-up.
-        warn: called with a name and a text for each ping whose sonar mount is unknown.
-    """
-
-    def __init__(
-        self, frames: FrameTransformer, base: str, warn: Callable[[str, str], object]
-    ) -> None:
-        self._frames, self._base, self._warn = frames, base, warn
-        self._known: dict[str, SonarMount | None] = {}
-        self._polled: dict[str, float] = {}
-
     def changed_mount(self, frame_id: str, now_s: float) -> SonarMount | None:
         """The mount of the sonar with this frame if it is new or changed, else None."""
         if not self._base or now_s - self._polled.get(frame_id, -math.inf) < MOUNT_PERIOD_S:
@@ -262,9 +246,9 @@ class MountLookup:
             self._warn("no_mount", f"more than {MAX_FRAMES} sonars: '{shown(frame_id)}' is ignored")
             return None
         self._polled[frame_id] = now_s
-        transform = self._frames.look_up(self._base, frame_id)
+        transform = self.look_up(self._base, frame_id)
         if transform is None:
-            self._warn("no_mount", self._frames.reason)
+            self._warn("no_mount", self.reason)
             return None
         mount = mounted(frame_id, transform.transform)
         if not (math.isfinite(sum(mount.offset)) and mount.beam[2] <= -MIN_DOWNWARD):
@@ -275,6 +259,17 @@ class MountLookup:
             return None
         self._known[frame_id] = mount
         return mount
+
+    @cached_property
+    def _tf2(self) -> Any:
+        """The package, with a buffer that listens from now on; None if it is not installed."""
+        try:
+            tf2 = importlib.import_module("tf2_ros")
+        except ImportError:
+            return None
+        self._buffer = tf2.Buffer()
+        self._listener = tf2.TransformListener(self._buffer, self._node)
+        return tf2
 
 
 def moves_with_vehicle(frame_id: str, child_frame_id: str) -> bool:

@@ -42,7 +42,7 @@ from ..outputs.recorder import MapReport
 from ..outputs.run import SessionResults, read_settings
 from ..planning.tvu import tvu_ratio
 from . import messages
-from .inputs import Inputs, MountLookup
+from .inputs import Inputs
 from .node import KEPT, LATCHED, BaseNode, run_node
 from .parameters import MAPPER
 
@@ -136,8 +136,6 @@ class MapperNode(BaseNode):
         self._inputs = Inputs(
             self, self._on_odometry, self._on_ping, self._on_level, self._on_sensors
         )
-        base = getattr(self.values, "sonar.base_frame")
-        self._mounts = MountLookup(self._inputs.frames, base, self.warnings.add)
         self._mission = {"mission/taken_over": "", STATE: ""}
         # First the one that is to be read first where both have come.
         for topic in self._mission:
@@ -157,7 +155,7 @@ class MapperNode(BaseNode):
         self.session.odometry(state or OdometryRefused(frames.fault), self.moment)
 
     def _on_ping(self, ping: RawPing) -> None:
-        mount = self._mounts.changed_mount(ping.frame_id, time.monotonic())
+        mount = self._inputs.frames.changed_mount(ping.frame_id, time.monotonic())
         if mount is not None:
             self.session.front_end.mount(mount)
         self.session.ping(ping, self.moment)

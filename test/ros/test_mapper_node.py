@@ -354,7 +354,7 @@ def test_mount_and_noise_are_taken_from_the_messages(pair, eventually):
     mount = found.transform
     mount.translation.z = -2.0
     mount.rotation.y = mount.rotation.w = math.sqrt(0.5)
-    p.mapper._mounts._polled.clear()  # else it would be asked for once a second
+    p.mapper._inputs.frames._polled.clear()  # else it would be asked for once a second
     v.locate()
     state = VehicleState(v.t + SECOND // 10, (1.0, 2.0, DEPTH), variance=(4.0, 4.0, 3.0))
     v._odom.publish(write_odometry(state))

@@ -26,7 +26,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.frontend.front_end import FrontEnd
 from poam_ros.frontend.odometry import VehicleState, rotate
 from poam_ros.frontend.pings import FrontEndSettings, RawPing
-from poam_ros.ros.inputs import FrameTransformer, MountLookup, transformed
+from poam_ros.ros.inputs import FrameTransformer, transformed
 from poam_ros.ros.messages import ns_to_stamp, yaw_to_quaternion
 from poam_ros.ros.simulator import SimulatorNode
 
@@ -119,8 +119,8 @@ def said():
 
 
 @pytest.fixture
-def mounts(frames, said):
-    return MountLookup(frames, "base_link", lambda *words: said.append(words))
+def mounts(said):
+    return FrameTransformer("node", "map", "base_link", lambda *words: said.append(words))
 
 
 def test_transformed(state):
@@ -259,9 +259,9 @@ def test_a_mount_whose_beam_does_not_point_down_is_refused(tf2, turn, mounts, sa
     assert "does not point down" in said[0][1]
 
 
-def test_mounts_need_a_base_frame_and_are_limited_in_number(monkeypatch, frames, mounts, said):
+def test_mounts_need_a_base_frame_and_are_limited_in_number(monkeypatch, mounts, said):
     monkeypatch.setitem(sys.modules, "tf2_ros", None)
-    none = MountLookup(frames, "", lambda *words: said.append(words))
+    none = FrameTransformer("node", "map", "", lambda *words: said.append(words))
     assert none.changed_mount("sonar_link", 0.0) is None and not said
     for i in range(100):
         assert mounts.changed_mount(f"sonar{i}", 0.0) is None
