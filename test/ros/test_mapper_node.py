@@ -129,19 +129,6 @@ def learned(p):
     return p.session.status.samples
 
 
-def test_before_the_first_map_all_layers_are_unknown(pair, eventually):
-    p = pair()
-    for layer in ("mean", "variance", "lengthscale"):
-        grid = eventually(lambda layer=layer: p.vehicle.heard[f"map/{layer}"])[-1]
-        assert set(grid.data) == {-1}
-        assert (grid.info.width, grid.info.height) == (12, 12)
-        assert (grid.info.origin.position.x, grid.info.resolution) == (-30.0, 5.0)
-    assert eventually(lambda: p.vehicle.heard["map/samples"])[-1].data == 0
-    status = eventually(lambda: p.vehicle.heard["status"])[-1]
-    assert status["samples"] == "0"
-    assert not p.vehicle.heard["map/points"]
-
-
 def test_every_refused_ping_has_a_reason(pair, eventually):
     p = pair(**{"sonar.offset": [0.0, 0.0, -0.5]})
     v = p.vehicle
@@ -242,6 +229,12 @@ def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
 def test_without_a_planner_it_starts_automatically_and_can_be_reset(pair, eventually):
     p = pair(planner=False)
     v = p.vehicle
+    for layer in ("mean", "variance", "lengthscale"):  # unknown before the first map
+        grid = eventually(lambda layer=layer: v.heard[f"map/{layer}"])[-1]
+        assert set(grid.data) == {-1} and (grid.info.width, grid.info.height) == (12, 12)
+        assert (grid.info.origin.position.x, grid.info.resolution) == (-30.0, 5.0)
+    assert eventually(lambda: v.heard["map/samples"])[-1].data == 0
+    assert not v.heard["map/points"]
     v.drive(59)
     eventually(lambda: settled(p, 59))
     assert p.session.status.updates == 0
