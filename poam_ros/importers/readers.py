@@ -216,24 +216,13 @@ def _understood(path: Path, options: ReadOptions, name: str) -> RawSoundings | S
         right = [*islice(works, asked.most)]
         if asked.guess and len(right) == 1 and right[0][1] == right[0][2]:
             return _checked(path, right[0][1], name)
-        if len(tried) == 1 and not right and _adds(options, own := tried[0][1]):
-            try:
-                return _understood(path, own, name)
-            except Question:  # what is wrong with the only answer is asked
-                raise
-            except InputError:  # it is none
-                pass
+        if not right and len(tried) == 1 and asked.guess:
+            return _understood(path, tried[0][1], name)  # what is wrong with the guess is asked
         answers = {
             each.when + f", in {found.units}" * (found.units != own.units): as_words(found)
             for each, own, found in right
         }
         raise Question(asked.text, answers) from None
-
-
-def _adds(options: ReadOptions, answer: ReadOptions) -> bool:
-    """Whether options with an answer say more, and take nothing back."""
-    more = answer != options and options.columns.items() <= answer.columns.items()
-    return more and options.near in (None, answer.near)
 
 
 def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> ReadOptions | None:
@@ -249,8 +238,9 @@ def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> Read
         return options
     except Unclear as asked:
         further = (each.applied(options) for each in asked.answers if more)
-        further = (each for each in further if not each.trusted and _adds(options, each))
-        tried = (_working(path, each, name, more - 1) for each in further)
+        tried = (_working(path, each, name, more - 1) for each in further
+                 if not each.trusted and options.columns.items() <= each.columns.items()
+                 and options.near in (None, each.near))  # fmt: skip
         return next(filter(None, tried), None)
     except InputError:
         return None
