@@ -17,7 +17,6 @@ from ..core.reading import MemoryMeter
 from .cells import (
     SPELLINGS,
     UNITS,
-    Times,
     is_clock,
     is_date,
     is_nothing,
@@ -153,8 +152,7 @@ class Column:
             return "date and time" if ":" in cells[0] else "date"
         goes_on = len(finite) > max(1, MOST * len(self.values))
         goes_on = goes_on and (np.diff(finite) >= 0).mean() > MOST
-        since = goes_on and (finite.min() > UNIX_TIME or Times(cells).packed)
-        return "time" if since else ""
+        return "time" if goes_on and finite.min() > UNIX_TIME else ""
 
     @cached_property
     def is_number(self) -> bool:

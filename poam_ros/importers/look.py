@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ..core.geodesy import hemispheres, in_area_of_use, rough_metres
+from ..core.geodesy import hemispheres, in_area_of_use
 from .cells import UNITS
 from .options import Answer, Unclear
 
@@ -244,14 +244,6 @@ def swapped(
     own = [meaning for meaning in ("x", "y", "latitude", "longitude") if meaning in columns]
     chosen = {m: columns[each] for m, each in zip(meanings or own[::-1], own, strict=False)}
     return [Answer(when, {"columns": chosen})] if len(chosen) == 2 else []
-
-
-def one_group(where: str, degrees: np.ndarray) -> None:
-    """Raise an ``Unclear`` if positions in degrees [N, 2] are in two groups, as with a wrong
-    hemisphere, or with latitude and longitude exchanged, in part."""
-    if len(degrees) >= FEWEST:
-        for doubt in _groups(rough_metres(degrees), degrees):
-            raise Unclear(f"{where}: {doubt.text}", doubt.answers)
 
 
 def _groups(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Doubt]:

@@ -230,9 +230,12 @@ def _first_row(rows: Sequence[Sequence[str]], width: int) -> int:
 
 def _header(above: list[list[str]], width: int, blanks: bool) -> tuple[list[str], tuple[str, ...]]:
     """The names of the columns and their units, of the rows above the data; both may be empty.
-    Rows of other numbers of cells are remarks, but for one that a separator at their ends makes."""
+    Rows of other numbers of cells, but for one that a separator at their ends makes, and of values
+    are remarks; but names of a profile's samples are numbers, behind some words."""
     fits = {width} if blanks else range(max(2, width - 1), 1 + max(map(len, above), default=0))
-    above = [row for row in above if len(row) in fits and not any(map(is_value, row))]
+    words = [len(row) - sum(map(is_value, row)) for row in above]
+    above = [row for row, count in zip(above, words, strict=True)
+             if len(row) in fits and (count == len(row) or count > 2)]  # fmt: skip
     units = _units(above[-1]) if len(above) > 1 else ()
     header = above[-1 - bool(units)] if above else []
     return [name.strip().strip('"') for name in header], units

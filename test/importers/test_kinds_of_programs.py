@@ -216,9 +216,15 @@ def test_places_in_one_cell_may_begin_later(write):
     assert len(read_soundings(path)) == COUNT - 60  # those between have one from their rows
 
 
-def test_a_remark_above_the_rows_is_no_header(write):
-    path = write("Node Number = 400\n" + table("", lambda i: (*at(i), f"{DEPTH[i]:.2f}"), " "))
+@pytest.mark.parametrize("remark", ["Node Number = 400", "# draught 0 m"])
+def test_a_remark_above_the_rows_is_no_header(remark, write):
+    path = write(remark + "\n" + table("", lambda i: (*at(i), f"{DEPTH[i]:.2f}"), " "))
     assert read_soundings(path).source["columns"]["depth"] == "3"
+
+
+def test_names_of_a_profile_s_samples_are_numbers(write):
+    path = write(table("lat,lon,depth,0.5,1.0", lambda i: (*at(i), f"{DEPTH[i]:.2f}", 3, 70)))
+    assert read_soundings(path).source["columns"]["depth"] == "depth"
 
 
 def test_without_a_position_no_column_is_offered_for_one(write):

@@ -116,22 +116,12 @@ def test_a_day_belongs_to_the_time_only_where_the_time_has_none(
     assert len(found) == COUNT and not found.refused and found.stamp_ns[0] == first * 10**9
 
 
-def test_a_table_without_a_header(lake, write):
-    east = lake[0], lake[1] + 100, lake[2]  # beyond 90 degrees: a longitude
-    found = read_soundings(write("".join(f"08:00:{i % 60:02d},{r}\n" for i, r in
-                                         enumerate(rows(east).split()))))  # fmt: skip
-    assert len(found) == COUNT and found.source["columns"]["latitude"] == "2"
-    up = lake[1], lake[0], -lake[2]
-    for values, first in ((lake, "latitude=1 longitude=2 depth=3"),
-                          (up, "latitude=2 longitude=1 z=3")):  # fmt: skip
-        with pytest.raises(Question) as asked:
-            read_soundings(write(rows(values)))
-        assert f"--columns {first}" in asked.value.answers.values()
+def test_times_of_a_table_without_a_header_need_not_be_named(lake, write):
     dated = "".join(
         f"{r},08/26/2021,08:00:{i % 60:02d}\n" for i, r in enumerate(rows(lake).split())
     )
     said = ReadOptions({"latitude": "1", "longitude": "2", "depth": "3"}, times=True)
-    found = read_soundings(write(dated), said)  # times need not be named
+    found = read_soundings(write(dated), said)
     assert found.stamp_ns[1] - found.stamp_ns[0] == 10**9
     np.testing.assert_allclose(found.z, -lake[2], atol=0.01)
 
