@@ -103,6 +103,11 @@ def errors_of(
     return sites.y[left.site] - found.mean, variance, telling
 
 
+def loss_of(error: Tensor, variance: Tensor) -> float:
+    """Mean log loss of errors [N] with these variances [N]."""
+    return log_loss(error, 0.0 * error, variance).mean().item()
+
+
 def factor_of_sums(kernel: Kernel, sites: TrainingData, left: LeftOutSites, error: Tensor) -> float:
     """The factor of the variances of sums, at least 1, from the errors of left-out sites [n].
 
@@ -145,7 +150,7 @@ def widening(
         wider = variance + tried
         if not telling:
             wider = wider * (error.square() / wider).mean().clamp_min(1.0)
-        if (loss := log_loss(error, 0.0 * error, wider).mean().item()) < least:
+        if (loss := loss_of(error, wider)) < least:
             least, added = loss, tried
     sizes = error.abs() / (variance + added).sqrt()
     return VarianceCalibration(added, max(1.0, upper_limit(sizes, stretch) / WIDTH) ** 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields as rows_of
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,14 @@ from ...core.geometry import Land
 from ...core.maps import StopCondition, UpdateReport
 from ..interface import Dataset, Drawn, ModelState, OnlineModel, Prediction, grid_points, until
 from ..native.loader import FEWER_STEPS
-from .calibration import VarianceCalibration, errors_of, factor_of_sums, left_out, widening
+from .calibration import (
+    VarianceCalibration,
+    errors_of,
+    factor_of_sums,
+    left_out,
+    loss_of,
+    widening,
+)
 from .conditional import compiled, condition, joint_covariance, simulate
 from .kernel import Kernel, ParameterLayout, described
 from .sites import SiteStore
@@ -100,16 +108,24 @@ class NeighbourGP(OnlineModel):
 
     @torch.no_grad()
     def calibrate(self, stretches: int) -> None:
-        """Widen the variances of predictions (``calibration``), until the next update or training.
-        The joint covariance is not widened."""
+        """Predict with a stationary kernel if it predicts left-out stretches better, and widen the
+        variances of predictions (``calibration``), until the next update or training. The joint
+        covariance is not widened."""
         self._widening = VarianceCalibration()
-        options, kernel, store = self.options, self._averaged(), self._store
+        options, store = self.options, self._store
         left = left_out(store.sites, stretches, *options.search, store.land)
         if left is None:
             return
-        error, variance, telling = errors_of(kernel, store.sites, left)
+        tried = [self._learned.average]
+        if store.sites.own is None:  # what soundings' own noises are of medians is not known
+            tried.append(self._trainer.stationary(store.sites))
+        found = [errors_of(self._trainer.kernel(theta), store.sites, left) for theta in tried]
+        losses = [loss_of(error, variance) for error, variance, _ in found]
+        best = losses.index(min(losses))
+        self._learned, self._kernel = replace(self._learned, average=tried[best]), None
+        error, variance, telling = found[best]
         self._widening = widening(error, variance, left.stretch, telling)._replace(
-            sums=factor_of_sums(kernel, store.sites, left, error)
+            sums=factor_of_sums(self._averaged(), store.sites, left, error)
         )
 
     @property

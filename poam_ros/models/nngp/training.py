@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from scipy.ndimage import median
+from scipy.optimize import minimize
 from torch import Tensor
 
-from .conditional import gradient
+from ..linalg import cholesky
+from .conditional import TrainingData, gradient
 from .index import LEVELS, Subset
 from .kernel import (
     Kernel,
     Network,
     ParameterLayout,
     Penalties,
+    at,
+    covariance,
     evaluate,
     exponent,
     noise_variance,
@@ -28,6 +34,12 @@ if TYPE_CHECKING:
 BETAS, EPSILON = (0.9, 0.99), 1e-8
 #: A step's share of the other sites has at least this many times the neighbours.
 FEWEST = 2
+#: Maximum number of blocks with sites, and of those whose likelihood is maximised; the shortest
+#: side of a block, in scaled units, and the factor between sides that are tried.
+BLOCKS, CHOSEN, SIDE, COARSER = 700, 300, 2 / 400, 1.15
+#: First values of log s, log l, the log noise variance and the logit of half the exponent; and
+#: bounds of all but log l.
+BEGIN, BOUNDS = (0.0, -1.0, -5.0, 0.0), ((-5.0, 3.0), (-12.0, 2.0), (-5.0, 5.0))
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,44 @@ class NngpTrainer:
             learned.theta, F, found.F, found.exponent, found.noise, penalties
         )
         return learned.stepped(total, self._rates, options.averaging), found.loss, found.jitter
+
+    def stationary(self, sites: TrainingData) -> Tensor:
+        """Parameters theta [P] of the stationary, isotropic kernel with the greatest marginal
+        likelihood of medians of sites in blocks.
+
+        Errors that soundings of a line share look like a rough bottom from sounding to sounding;
+        medians of blocks hardly have them.
+
+        Raises:
+            CholeskyError: a matrix is beyond repair.
+        """
+        places, own, side = sites.x.numpy(), np.arange(BLOCKS + 1), SIDE
+        while own.max() >= BLOCKS:
+            block = np.floor(places / side) @ (4 / SIDE, 1.0)  # as one number
+            own, side = np.unique(block, return_inverse=True)[1], side * COARSER
+        these = np.random.default_rng(0).permutation(own.max() + 1)[:CHOSEN]
+        columns = (*places.T, sites.y.numpy())
+        x1, x2, y = (torch.from_numpy(median(each, own, these)) for each in columns)
+        x, y, trend = torch.stack([x1, x2], 1), y[:, None], 1.0 / self.options.mean_precision
+        rows = torch.tensor([self.layout.weights, self.layout.weights + 1, -2, -1])
+        zero = torch.zeros(self.layout.size, dtype=torch.float64)
+
+        @torch.enable_grad()
+        def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
+            leaf = torch.tensor(values, requires_grad=True)
+            kernel = self.kernel(zero.index_put((rows,), leaf))
+            points = at(kernel, x)
+            K = covariance(kernel, points, points) + trend + kernel.noise * torch.eye(len(x))
+            L = cholesky(K.detach(), "covariance of medians").L
+            inverse = torch.cholesky_inverse(L)
+            a = inverse @ y
+            (by,) = torch.autograd.grad((0.5 * (inverse - a @ a.mT) * K).sum(), leaf)
+            return (0.5 * (y.mT @ a) + L.diagonal().log().sum()).item(), by.numpy()
+
+        lengths = np.log(self.options.lengthscales[::2])
+        bounds = [BOUNDS[0], lengths, *BOUNDS[1:]]
+        found = minimize(loss, BEGIN, jac=True, bounds=bounds, options={"maxiter": 40})
+        return zero.index_put((rows,), torch.from_numpy(found.x))
 
     def _draw(self, store: SiteStore) -> tuple[Tensor, Subset]:
         """Left-out sites [n] (with replacement), and the subset of sites that predicts them."""

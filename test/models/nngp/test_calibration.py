@@ -18,6 +18,7 @@ from poam_ros.models.nngp.conditional import TrainingData, simulate
 from poam_ros.models.registry import NeighbourOptions
 
 SHORT = NeighbourOptions(first_steps=40, early_steps=2, hidden=8, lattice=8, left_out=64)
+SHORT_BUT_TRAINED = replace(SHORT, first_steps=400)
 LINES, LONG = 12, 50
 
 
@@ -28,7 +29,12 @@ def survey(offset, seed=0):
     lines = [torch.stack([along, 0 * along + y.double()], 1) for y in across]
     X = torch.cat([*lines, *(line.flip(1) for line in lines)])
     own = offset * torch.randn(LINES, generator=generator).double().repeat_interleave(LONG)
-    return Dataset(X, torch.sin(2 * X[:, 0]) + torch.cos(3 * X[:, 1]) + own)
+    return Dataset(X, bottom(X) + own)
+
+
+def bottom(X):
+    """A smooth ground at X [N, 2]."""
+    return torch.sin(2 * X[:, 0]) + torch.cos(3 * X[:, 1])
 
 
 def learned(data, options=SHORT):
@@ -41,7 +47,8 @@ def test_contradicting_lines_widen_intervals():
     data = survey(offset=0.3)
     keep = torch.ones(len(data.X), dtype=torch.bool)
     keep[3 * LONG : 4 * LONG] = keep[8 * LONG : 9 * LONG] = False
-    model = learned(Dataset(data.X[keep], data.y[keep]))
+    # Soundings with noises of their own keep the learned kernel.
+    model = learned(Dataset(data.X[keep], data.y[keep], torch.full((int(keep.sum()),), 1e-8)))
 
     def covered():
         found = model.predict(data.X[~keep])
@@ -57,8 +64,34 @@ def test_contradicting_lines_widen_intervals():
     other = built(SHORT)
     other.restore(model.state())
     assert torch.equal(other.predict(data.X[~keep]).variance, wide.variance)
-    model.update(data[:1])  # what is learned anew has not been looked at
+    model.update(Dataset(data.X[:1], data.y[:1], torch.full((1,), 1e-8)))  # nothing is known of it
     assert (model.predict(data.X[~keep]).variance < wide.variance).all()
+
+
+def test_a_stationary_kernel_predicts_if_it_predicts_left_out_stretches_better():
+    model, at = learned(survey(offset=0.0)), survey(offset=0.0).X + 0.05
+
+    def error():
+        return (model.predict(at).mean - bottom(at)).abs().mean()
+
+    before = error()
+    model.calibrate(LINES)
+    assert error() < 0.5 * before
+    found = model.fields(at)
+    for name in ("lengthscale", "amplitude", "anisotropy"):
+        assert found[name].std() < 1e-6
+    other = built(SHORT)
+    other.restore(model.state())
+    assert torch.equal(other.predict(at).mean, model.predict(at).mean)
+
+
+def test_a_kernel_that_differs_between_places_stays_where_the_bottom_does():
+    X = survey(offset=0.0).X
+    rough = torch.randn(len(X), generator=torch.Generator().manual_seed(1)).double()
+    model = learned(Dataset(X, torch.where(X[:, 0] > 0, rough, 0.01 * X[:, 1])), SHORT_BUT_TRAINED)
+    before = model.predict(X)
+    model.calibrate(LINES)
+    assert torch.equal(model.predict(X).mean, before.mean)
 
 
 @pytest.mark.parametrize("stretches", [0, 1, 10_000])
