@@ -626,7 +626,7 @@ def test_a_mission_that_starts_by_itself_waits_for_the_first_ping_that_can_be_ma
     vehicle.faults.publish(String())
     eventually(lambda: vehicle.be_at(0, 0) or vehicle.goals)
     vehicle.faults.publish(String(data="no_ping"))
-    eventually(lambda: told("no ping has come to the mapper in the last 10 s"))
+    eventually(lambda: told("no ping has come in the last 10 s"))
     assert vehicle.states == ["pilot"]
 
 
