@@ -10,7 +10,7 @@ from poam_ros.ros.messages import header, write_pose
 
 
 def write_odometry(state: VehicleState) -> Odometry:
-    """The state as odometry; speed and yaw rate are in the child frame."""
+    """The state as odometry; the speed is in the child frame."""
     message = Odometry(header=header(state.stamp_ns, state.frame_id))
     message.child_frame_id = bare_frame(state.child_frame_id)
     x, y, z = map(float, state.position)
@@ -19,7 +19,6 @@ def write_odometry(state: VehicleState) -> Odometry:
     q.x, q.y, q.z, q.w = map(float, state.quaternion)
     message.pose.covariance[DIAGONAL] = state.variance
     message.twist.twist.linear.x = float(state.speed)
-    message.twist.twist.angular.z = float(state.yaw_rate)
     return message
 
 

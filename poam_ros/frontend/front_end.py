@@ -141,7 +141,6 @@ class FrontEnd:
         self._odometry_s = -math.inf  # when the last odometry came, by the steady clock
         self._told_of_limits = False  # that pings have none
         self._waiting: deque[_Waiting] = deque()  # for odometry
-        self._earliest = 0  # lower bound of the waiting pings' stamps
 
     def level(self, now: Moment) -> float | None:
         """The water level, in m: that of the settings until one was received, then the last one;
@@ -278,8 +277,6 @@ class FrontEnd:
             self.ledger.refuse(reason)
         if len(self._waiting) >= self.settings.capacity:
             self._drop(self._waiting.popleft())
-        earliest = self._earliest if self._waiting else ping.stamp_ns
-        self._earliest = min(earliest, ping.stamp_ns)
         newest = self.buffer.newest_ns
         heard = newest is not None and now.steady_s - self._odometry_s < ODOMETRY_PERIOD_S
         ahead = ping.stamp_ns - newest if heard and newest is not None else 0
@@ -287,10 +284,10 @@ class FrontEnd:
 
     def take(self, now: Moment) -> Samples:
         """Place the pings that odometry brackets; returns the accepted ones in order of arrival."""
+        if not self._waiting:
+            return Samples.empty()
         settings, newest = self.settings, self.buffer.newest_ns
         offset_ns = round(settings.range_time_offset * SECOND)
-        if self._all_wait(None if newest is None else newest - offset_ns, now):
-            return Samples.empty()
         area = settings.workspace and settings.workspace.grown(settings.max_outside)
         stamps, rows = list[int](), list[Row]()
         still: deque[_Waiting] = deque()
@@ -313,7 +310,6 @@ class FrontEnd:
                 stamps.append(measured)
                 rows.append(row)
         self._waiting = still
-        self._earliest = min((each.ping.stamp_ns for each in still), default=0)
         samples = self.ledger.accept(_unnumbered(stamps, rows))
         for ns, (x, y, _, _, distance, *_) in zip(stamps, rows, strict=True):
             if text := self._repeated.follow(ns, (x, y), distance):
@@ -382,13 +378,6 @@ class FrontEnd:
             return NO_ODOMETRY
         self.clock_offset_s = ahead_ns / SECOND
         return OTHER_CLOCK
-
-    def _all_wait(self, newest_ns: int | None, now: Moment) -> bool:
-        """Whether no waiting ping can be placed or timed out; saves a loop over all of them."""
-        if not self._waiting:
-            return True
-        ahead = newest_ns is None or self._earliest > newest_ns
-        return ahead and now.steady_s - self._waiting[0].since_s <= self.settings.odometry_wait
 
     def _set_back(self) -> None:
         """Time was set back: no odometry will come for the waiting pings."""

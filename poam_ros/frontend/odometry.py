@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +30,6 @@ class VehicleState:
         position: x, y, z in metres.
         quaternion: attitude (x, y, z, w), body to map, of about unit norm.
         speed: forward speed, m/s.
-        yaw_rate: rad/s.
         frame_id: frame of position and attitude.
         child_frame_id: frame of the vehicle.
         variance: of x, y, z, in m^2, as reported; a value not above 0 is unknown.
@@ -40,7 +39,6 @@ class VehicleState:
     position: tuple[float, float, float]
     quaternion: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
     speed: float = 0.0
-    yaw_rate: float = 0.0
     frame_id: str = "map"
     variance: tuple[float, float, float] = (0.0, 0.0, 0.0)
     child_frame_id: str = "base_link"
@@ -295,10 +293,9 @@ def _between(a: VehicleState, b: VehicleState, t: float, stamp_ns: int) -> Vehic
         mixed, norm = list(a.quaternion), math.hypot(*a.quaternion)
     x, y, z = ((1 - t) * p + t * q for p, q in zip(a.position, b.position, strict=True))
     qx, qy, qz, qw = (q / norm for q in mixed)
-    speed, yaw_rate = (1 - t) * a.speed + t * b.speed, (1 - t) * a.yaw_rate + t * b.yaw_rate
     pairs = zip(a.known_variance, b.known_variance, strict=True)
     vx, vy, vz = ((1 - t) * p + t * q for p, q in pairs)  # NaN where either is
-    place, attitude, frames = (x, y, z), (qx, qy, qz, qw), (a.frame_id, a.child_frame_id)
-    return VehicleState(
-        stamp_ns, place, attitude, speed, yaw_rate, frames[0], (vx, vy, vz), frames[1]
-    )
+    return replace(
+        a, stamp_ns=stamp_ns, position=(x, y, z), quaternion=(qx, qy, qz, qw),
+        speed=(1 - t) * a.speed + t * b.speed, variance=(vx, vy, vz),
+    )  # fmt: skip

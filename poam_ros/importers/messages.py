@@ -31,13 +31,12 @@ def bare_frame(frame_id: str) -> str:
 
 def read_odometry(message: Odometry) -> VehicleState:
     """The message as a state; whether its attitude is one is for the buffer to judge."""
-    pose, twist = message.pose.pose, message.twist.twist
+    pose, speed = message.pose.pose, message.twist.twist.linear.x
     p, q, stamp_ns = pose.position, pose.orientation, stamp_to_ns(message.header.stamp)
     place, attitude, frame_id = (p.x, p.y, p.z), (q.x, q.y, q.z, q.w), message.header.frame_id
-    speeds = twist.linear.x, twist.angular.z
     vx, vy, vz = message.pose.covariance[DIAGONAL].tolist()
     frames = bare_frame(frame_id), bare_frame(message.child_frame_id)
-    return VehicleState(stamp_ns, place, attitude, *speeds, frames[0], (vx, vy, vz), frames[1])
+    return VehicleState(stamp_ns, place, attitude, speed, frames[0], (vx, vy, vz), frames[1])
 
 
 def read_pose(message: PoseStamped | PoseWithCovarianceStamped) -> VehicleState:

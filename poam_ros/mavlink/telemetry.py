@@ -173,8 +173,8 @@ class Telemetry:
         if self._fix is not None:
             across, up = (self._fix.h_acc / 1e3) ** 2, (self._fix.v_acc / 1e3) ** 2
         variance = across, across, 0.0 if self.surface else up
-        quaternion, yaw_rate = self._turned(message.time_boot_ms)
-        return [VehicleState(stamp_ns, (x, y, z), quaternion, speed, yaw_rate, variance=variance)]
+        quaternion = self._turned(message.time_boot_ms)
+        return [VehicleState(stamp_ns, (x, y, z), quaternion, speed, variance=variance)]
 
     def _position_fault(self, place: tuple[float, float], message: Any) -> tuple[str, str]:
         """Reason and text of what is wrong with a position; both empty: nothing."""
@@ -195,18 +195,18 @@ class Telemetry:
         known = self._attitude
         return known is not None and abs(boot_ms - known.time_boot_ms) <= MAX_ATTITUDE_AGE * 1e3
 
-    def _turned(self, boot_ms: int) -> tuple[Quaternion, float]:
-        """Attitude at a time since boot, and yaw rate, counter-clockwise in rad/s."""
+    def _turned(self, boot_ms: int) -> Quaternion:
+        """Attitude at a time since boot."""
         known, frame = self._attitude, self.frame
         assert frame is not None
         if known is None:
-            return attitude(0.0, 0.0, 0.0, frame.heading), 0.0
+            return attitude(0.0, 0.0, 0.0, frame.heading)
         # Body rates are rates of the angles for a vehicle that is about level.
         later_s = (boot_ms - known.time_boot_ms) / 1e3 if self._has_attitude(boot_ms) else 0.0
         roll, pitch, yaw = (
             getattr(known, name) + later_s * getattr(known, f"{name}speed") for name in ANGLES[:3]
         )
-        return attitude(roll, pitch, yaw, frame.heading), -known.yawspeed
+        return attitude(roll, pitch, yaw, frame.heading)
 
     def _range(self, kind: str, message: Any, arrived_ns: int) -> list[RawPing]:
         why = self._unused(kind, message, arrived_ns)

@@ -61,7 +61,7 @@ placings = st.builds(
 policies = st.builds(TimedBatches, batch_size=st.integers(1, 500))
 small = [
     st.tuples(
-        st.just("odometry"), when, place, attitude, number, number, text,
+        st.just("odometry"), when, place, attitude, number, text,
         st.tuples(number, number, number),
     ),
     st.tuples(st.just("ping"), when, number, number, number, text, number, number, number),

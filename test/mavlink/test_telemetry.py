@@ -75,7 +75,7 @@ def test_a_position_with_its_attitude_and_accuracy(telemetry):
     heard = message("GPS_RAW_INT"), turning, message("GLOBAL_POSITION_INT")
     (state,) = hear(telemetry, *heard)
     assert isinstance(state, VehicleState) and state.position == pytest.approx((0, 0, 0), abs=1e-6)
-    assert state.stamp_ns == T0 + SECOND and state.speed == 1.0 and state.yaw_rate == -0.5
+    assert state.stamp_ns == T0 + SECOND and state.speed == 1.0
     assert state.yaw == pytest.approx(math.pi / 2 - 1.05)  # 0.1 s later
     assert state.variance == pytest.approx((0.64, 0.64, 0.0))
     telemetry.surface = False  # it dives

@@ -280,7 +280,7 @@ def test_refused_pings_are_never_under_the_map():
 
 
 def test_odometry_round_trip():
-    sent = VehicleState(STAMP, (1.0, 2.0, 3.0), messages.yaw_to_quaternion(0.7), 0.9, -0.2, "map")
+    sent = VehicleState(STAMP, (1.0, 2.0, 3.0), messages.yaw_to_quaternion(0.7), 0.9, "map")
     message = write_odometry(sent)
     assert message.child_frame_id == "base_link"
     assert read_odometry(message) == sent
