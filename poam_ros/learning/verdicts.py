@@ -82,8 +82,7 @@ class BatchVerdicts:
         Returns:
             The steps taken, and what changed or was found in words, or what failed.
         """
-        steps: list[JournalStep] = []
-        events: list[LoopEvent] = []
+        steps, events = list[JournalStep](), list[LoopEvent]()
         if not self.settings.enabled:
             return steps, events
         updater, blocks = self._updater, self._blocks

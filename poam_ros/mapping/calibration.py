@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..screening.crossings import crossing_weights, find_crossings
-from ..screening.lines import Motion, gradients
+from ..screening.lines import Motion
 from ..screening.mixed_model import Estimates, solve
 from .crossed import Crossed, Divisions, cross
 from .soundings import SoundingMapSettings, Soundings
@@ -197,7 +197,9 @@ class _Fit:
         if self.timed:
             own.append((-self._faster[ends] * slope)[..., None])
         design = np.subtract(*np.moveaxis(np.concatenate(own, axis=2), 1, 0))
-        gradient = gradients(self.motion.heading[ends], slope)
+        # The bottom's gradient, from its slopes along both lines.
+        along = np.linalg.pinv(self.motion.heading[ends], rcond=0.3)
+        gradient = (along @ slope[..., None])[..., 0]
         move = moves[ends]  # variances are of the whole errors, corrected or not
         difference = met.difference[use] + (gradient * (move[:, 0] - move[:, 1])).sum(1)
         weight = crossing_weights(met.xy[use], lines, met.block)

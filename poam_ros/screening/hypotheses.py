@@ -332,9 +332,8 @@ class _Path(NamedTuple):
         the bottom, or a multiple, jumped to [N]."""
         of, shape = self.of, self.evidence.shape
         given = self.begins, self.changes, of.xy, of.r, self.scatter, of.reach, self.evidence
-        kinds = float, float, np.int64, np.uint8
         arrays = [np.ascontiguousarray(a) for a in (*given, self.as_nonsense, self.as_run)]
-        arrays += [np.empty(shape, kind) for kind in kinds]  # room
+        arrays += [np.empty(shape, kind) for kind in (float, float, np.int64, np.uint8)]  # room
         found, jumped = np.empty(shape[0], np.int64), np.empty(shape[0], bool)
         paths = _Paths(
             shape[0], MAX_SKIPPED, self.slope, of.usual, of.wide, *self.logs, GRAIN, EXACT,

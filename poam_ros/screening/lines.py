@@ -192,8 +192,3 @@ class Motion:
             spread = (weight * centred**2).sum(1)
             slope = (weight * centred * z[index]).sum(1) / spread
         return np.where((total >= 4) & (spread > 0), slope, np.nan)
-
-
-def gradients(heading: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """The bottom's gradient [C, 2] from its slopes along two directions ([C, 2, 2], [C, 2])."""
-    return (np.linalg.pinv(heading, rcond=0.3) @ slope[..., None])[..., 0]
