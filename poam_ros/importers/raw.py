@@ -139,13 +139,14 @@ class RawSoundings:
             InputError: none is left, or an option asks for what the file has not.
         """
         if options.by not in (None, LINE, *self.labels):
-            raise InputError(f"{path}: --by: expected {LINE}, as the file has no columns")
+            raise InputError(f"{path}: expected a column '{options.by}' (--by), got {self.layout}")
         gauge, up = options.levels is not None, "applies to depths only, got elevations"
+        no_times = "expected a column of times (--columns time=NAME), got none"
         for option, useless, why in (
             ("crs", options.crs and self.degrees, "expected x and y with it, got degrees"),
             ("draught", options.draught and not self.down, up),
             ("water-level", gauge and not self.down, f"a level over time {up}"),
-            ("water-level", gauge and self.stamp_ns is None, "expected times, got none"),
+            ("water-level", gauge and self.stamp_ns is None, no_times),
         ):
             if useless:
                 raise InputError(f"{path}: --{option}: {why} ({self.understood})")

@@ -373,14 +373,6 @@ def _understood(
     if {*given} & {*HEIGHTS} and "altitude" not in given:
         further.remove("altitude")
     names |= {meaning: found[meaning][0].name for meaning in further if found[meaning]}
-    got = f"got {table.header}"
-    if options.by not in (None, LINE, *table.columns):
-        raise InputError(f"{where}: expected a column '{options.by}' (--by), {got}")
-    if options.levels is not None and not names.keys() & {*WHEN}:
-        raise InputError(
-            f"{where}: --water-level: expected a column of times, {got}; name it, as in --columns "
-            "time=NAME"
-        )
     if "date" in names and "time" not in names:
         names["time"] = names.pop("date")
     date, time = (table.columns[names[m]].clock if m in names else "" for m in WHEN)

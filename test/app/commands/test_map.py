@@ -160,7 +160,10 @@ def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
         (["--folds", "7", "--by", "line"], "--folds: expected 2 to 6 (as many as groups), got 7"),
         (["--hold-out", "1.5"], "--hold-out: expected a number from 1e-06 to 0.999999, got 1.5"),
         (["--hold-out", "0.1", "--folds", "3"], "not allowed with argument"),
-        (["--by", "leg", "--folds", "2"], "expected a column 'leg' (--by), got x,y,z,line"),
+        (
+            ["--by", "leg", "--folds", "2"],
+            "expected a column 'leg' (--by), got separated by commas",
+        ),
         (["--set", "sonar.max_range=20"], "--set sonar.max_range: does not apply to a table"),
         (["--odom-topic", "/a"], "--odom-topic: does not apply to a table"),
         (["--mission", "x"], "--mission: does not apply to a table"),
