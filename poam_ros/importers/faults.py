@@ -309,7 +309,8 @@ def without_repeats(soundings: Soundings, files: Sequence[Path]) -> Soundings:
     ends = np.searchsorted(soundings.row, [first for _, first in soundings.files[1:]]).tolist()
     parts = list[tuple[str, np.ndarray]]()
     for path, (a, b) in zip(files, pairwise([0, *ends, len(soundings)]), strict=True):
-        back = np.flatnonzero(np.diff(stamps[a:b]) < -BACK) + 1 if stamps is not None else []
+        goes_back = [False] if stamps is None else np.diff(stamps[a:b]) < -BACK
+        back = np.flatnonzero(goes_back) + 1
         own = np.split(np.arange(a, b), back if len(back) < PARTS else [])
         parts += [(path.name, each) for each in own]
     left, out = [], np.zeros(len(soundings), dtype=bool)
