@@ -52,8 +52,9 @@ TOO_MANY, OTHERS = 0.1, 0.2
 WARNED = 3
 
 #: A depth is held so many times as often as usual, and as on a vehicle; then the median of so many
-#: differs from it by this (m), and by this share of the depth.
-TIMES, AFTER, CHANGES, OF_DEPTH = 5.0, 5, 0.3, 0.06
+#: differs from it by this (m), and by this share of the depth, or so do soundings beside it: within
+#: this share of the length over which it is held.
+TIMES, AFTER, CHANGES, OF_DEPTH, BESIDE = 5.0, 5, 0.3, 0.06, 0.25
 #: A sounder that finds the bottom again jumps to it by so many steps of its resolution.
 RESUMES = 5
 
@@ -264,13 +265,16 @@ def frozen(where: str, xy: np.ndarray, height: np.ndarray) -> np.ndarray:
     lost it; boolean [N].
 
     A run of the same depth, longer than any flat bottom gives in this record, is refused where the
-    depth is another one at its end; if it changes little, but at once, it is named in a warning.
+    depth is another one at its end, or changes along it on lines beside it; if it changes little,
+    but at once, or the record ends, it is named in a warning.
 
     Args:
         where: start of warnings.
         xy: places in m [N, 2].
         height: depths or elevations as the file has them [N].
     """
+    from scipy.spatial import cKDTree
+
     wrong = np.zeros(len(height), dtype=bool)
     begin = np.flatnonzero(np.diff(height, prepend=np.nan) != 0)
     count = np.diff(begin, append=len(height))
@@ -279,15 +283,25 @@ def frozen(where: str, xy: np.ndarray, height: np.ndarray) -> np.ndarray:
     length = along[end - 1] - along[begin]
     # Half of all soundings stand in runs of at most the median.
     least = max(LOST_COUNT, TIMES * float(np.median(np.repeat(count, count))))
-    long = (count >= least) & (length >= LOST_M) & (end < len(height))
+    long = (count >= least) & (length >= LOST_M)
+    others = np.flatnonzero(~np.repeat(long, count))
+    if not (long.any() and len(others)):
+        return wrong
+    tree = cKDTree(xy[others])
     changes = np.abs(np.diff(height))
     step = changes[changes > 0].min(initial=np.inf)
     for run in np.flatnonzero(long).tolist():
-        value = height[begin[run]]
-        after = abs(float(np.median(height[end[run] : end[run] + AFTER])) - value)
-        if after > max(CHANGES, OF_DEPTH * abs(value)):
-            wrong[begin[run] + 1 : end[run]] = True  # the first of them was measured
-        elif changes[end[run] - 1] > RESUMES * step:
+        value, held = height[begin[run]], slice(begin[run] + 1, end[run])
+        after = height[end[run] : end[run] + AFTER]
+        near, match = tree.query(xy[held], distance_upper_bound=BESIDE * length[run])
+        beside = height[others[match[np.isfinite(near)]]]
+        limit = max(CHANGES, OF_DEPTH * abs(value))
+        if (len(after) and abs(float(np.median(after)) - value) > limit) or (
+            2 * len(beside) > count[run] and np.quantile(np.abs(beside - value), 0.75) > limit
+            and np.ptp(np.quantile(beside, (0.1, 0.9))) > limit
+        ):  # fmt: skip
+            wrong[held] = True  # the first of them was measured
+        elif not len(after) or changes[end[run] - 1] > RESUMES * step:
             log.warning(
                 "%s: %d soundings over %.0f m have the same depth of %g (from sounding %d on): a "
                 "flat bottom, or a sounder that lost it",

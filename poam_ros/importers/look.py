@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from ..core.clock import SECOND
 from ..core.geodesy import hemispheres, in_area_of_use
 from .cells import UNITS
 from .options import Answer, Unclear
@@ -21,8 +22,11 @@ FEWEST = 20
 NOWHERE = np.radians((90.0, 180.0))
 #: A gap between two groups of places, at least so long (m) and so many times the rest.
 APART, TIMES = 20_000.0, 10.0
-#: Degrees of so many decimals are rounded to 100 m, too much for a survey shorter than this (m).
+#: Degrees of so many decimals are rounded to 100 m, too much for a survey shorter than this (m); of
+#: one decimal less, for one ten times as long.
 DECIMALS, SHORT = 3, 20_000.0
+#: Different places that a survey has at least, one for so many soundings.
+FEWEST_PLACES, OFTEN_THERE = (5, 20), 100
 #: No bottom: this share of soundings of one depth, or depths that differ by less than this (m), as
 #: a latitude does.
 ALIKE, LEVEL = 0.95, 0.03
@@ -41,6 +45,8 @@ SAME_FACTOR, NEVER, DOUBLE, SMOOTHED = 0.2, 50.0, 2.0, 7
 LEAST, PART, CLOSE = 0.01, 0.05, 20.0
 #: Median slope above which depths may be in another unit; that of most bottoms.
 STEEPEST, USUAL = 1.0, 0.03
+#: Speed of no boat that sounds (m/s).
+FASTEST = 40.0
 #: Depths begin at so many times their spread, near a shore.
 SHALLOW = 3.0
 #: A boat at its berth moves, and its receiver errs, by no more than this (m): it shows no slopes,
@@ -106,6 +112,8 @@ def _doubts(
     yield from _of_places(xy, degrees)
     yield from _of_depths(xy, depth, columns)
     yield from _of_slopes(xy, np.abs(depth), unit)
+    if raw.stamp_ns is not None:
+        yield from _of_speed(xy, raw.stamp_ns[kept])
     if degrees is not None and columns:
         stamps = np.arange(len(xy)) if raw.stamp_ns is None else raw.stamp_ns[kept]
         yield from _exchanged(xy, degrees, stamps, columns)
@@ -158,10 +166,13 @@ def _of_places(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Doubt]:
     if not sides.all():
         text = f"the soundings lie on {sides[0]:.3g} x {sides[1]:.3g} m, without an area"
         yield Doubt(text, possible=False)
-    if degrees is not None and sides.max() < SHORT:
-        rounded = np.abs(degrees - degrees.round(DECIMALS)).max(0) < 1e-9
-        if rounded.any():
-            text = f"places are rounded to {10.0**-DECIMALS:g} degrees"
+    if (count := len(np.unique(xy, axis=0))) < np.clip(len(xy) / OFTEN_THERE, *FEWEST_PLACES):
+        text = f"{len(xy)} soundings lie at {count} places, which may be rounded"
+        yield Doubt(text, possible=False)
+    for digits in range(DECIMALS + 1) if degrees is not None else ():
+        rounded = np.abs(degrees - degrees.round(digits)).max(0) < 1e-9
+        if rounded.any() and sides.max() < SHORT * 10.0 ** (DECIMALS - digits):
+            text = f"places are rounded to {10.0**-digits:g} degrees"
             yield Doubt(f"{text} on {sides[0]:.3g} x {sides[1]:.3g} m")
 
 
@@ -204,6 +215,15 @@ def _of_slopes(xy: np.ndarray, size: np.ndarray, unit: str) -> Iterator[Doubt]:
         f"{100 * slope:.0f} %",
         [Answer(f"if they are in {each}", {"units": each}) for each in units],
     )
+
+
+def _of_speed(xy: np.ndarray, stamps: np.ndarray) -> Iterator[Doubt]:
+    """Whether the vehicle moves as no boat does, for half of the time."""
+    at = np.flatnonzero(np.diff(stamps, prepend=0) > 0)
+    speed = np.hypot(*np.diff(xy[at], axis=0).T) * SECOND / np.diff(stamps[at])
+    if len(speed) >= FEWEST and (fast := float(np.median(speed))) > FASTEST:
+        text = f"the soundings move at {fast:.0f} m/s: places or times may be in another unit"
+        yield Doubt(text)
 
 
 def _exchanged(

@@ -86,7 +86,8 @@ Fields = Mapping[str, Any]
 
 
 class LogMessage(SimpleNamespace):
-    """A message of MAVLink that a log has. Fields that it has not are 0, as on a link.
+    """A message of MAVLink that a log has. Fields of ``NUMBERS`` and ``INTEGERS`` that it has not
+    are 0, as on a link.
 
     Attributes:
         kind: of MAVLink. ``own_kind``: as the log calls it.
@@ -98,7 +99,9 @@ class LogMessage(SimpleNamespace):
     healthy, max_distance, orientation = 1, math.inf, DOWN  # of ranges that do not say it
 
     def __getattr__(self, name: str) -> int:
-        return 0
+        if name in INTEGERS or name in NUMBERS:
+            return 0
+        raise AttributeError(name)
 
     def get_type(self) -> str:
         """As of a message of pymavlink."""

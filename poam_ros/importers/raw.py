@@ -29,7 +29,7 @@ from .faults import (
     seconds_of,
     without_repeats,
 )
-from .look import look, swapped
+from .look import FEWEST, look, swapped
 from .options import ReadOptions, Unclear
 
 
@@ -173,6 +173,14 @@ class RawSoundings:
             found._check_near(where, options.near)
         found = found.without({FROZEN: frozen(where, found.metres, self.height[at])})
         if not options.trusted:
+            wild = self.height[found.reason == "wild_elevation"]
+            # A single value stands for no reading, as of NMEA 2000.
+            odd = found.lost["impossible_place"] + len(wild) * (len(np.unique(wild)) > 1)
+            if odd > max(FEWEST, len(found.kept)):
+                raise Unclear(
+                    f"{where}: {odd} of {odd + len(found.kept)} rows have places or depths that "
+                    "cannot be: expected degrees and m, or units in the header"
+                )
             surface = 0.0 if options.levels is not None else options.water_level
             depth = (surface - found.elevation(surface, options))[found.kept]
             said = options.unit_of[0] or self.unit * self.unit_said

@@ -417,6 +417,9 @@ def _units_of(
     pair = [each[meaning] for meaning in PLACES[False]]
     known = bool(crs) or any("utm" in words_of(column.name) for column in pair)
     units = [of_place or column.unit or "m" * known for column in pair]
+    if any(units) and not all(units):
+        x, y = (f"{shown(e.name)} ({own or 'no unit'})" for e, own in zip(pair, units, strict=True))
+        raise InputError(f"{where}: columns {x} and {y}: write both in one unit")
     return unit, units[0], [UNITS[each or "m"] for each in units]
 
 

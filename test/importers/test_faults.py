@@ -161,6 +161,14 @@ def test_a_depth_that_is_held_is_refused_where_the_bottom_beside_it_changes(capl
     held = depth.copy()
     held[200:260] = held[199]
     assert np.flatnonzero(frozen("log", xy, held)).tolist() == list(range(200, 260))
+    # Up to where the depth is the same again, and to the end of the record.
+    for begin, end in (
+        (200, 200 + int(np.abs(depth[250:290] - depth[199]).argmin()) + 50),
+        (500, 600),
+    ):
+        held = depth.copy()
+        held[begin:end] = held[begin - 1]
+        assert np.flatnonzero(frozen("log", xy, held)).tolist() == list(range(begin, end))
     flat = np.where(xy[:, 0] < 60, 5.0, np.round(5 + (xy[:, 0] - 60) / 30, 1))
     assert not frozen("log", xy, depth).any() and not frozen("log", xy, flat).any()
     assert not caplog.records

@@ -141,6 +141,7 @@ TENTHS = [f"{1e7 * v:.0f}" for v in LONGITUDE], [f"{1e7 * v:.0f}" for v in LATIT
          "If they are swapped: --columns longitude=lat latitude=lon"),
         ("x,y,depth_ft", (EAST / FOOT - 1e6, NORTH / FOOT - 16e6, DEPTH / FOOT), {},
          r"depths are in feet, and nothing says whether x and y are.*--units ft,ft; .*ft,m"),
+        ("x_ft,y,depth", (EAST, NORTH, DEPTH), {}, r"x_ft \(ft\) and y \(no unit\): write both"),
         ("lat,lon,depth", (LATITUDE, LONGITUDE, DEPTH), {"units": "m,ft"},
          "--units: latitude and longitude are in degrees"),
         ("time,northwards,latitude,depth", (T, LONGITUDE, LATITUDE, DEPTH), {},

@@ -1,5 +1,7 @@
 """What cannot be one survey is asked about."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -34,11 +36,20 @@ def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
         (XY, 0 * DEPTH + 4, "the same depth"),
         (XY, 48.1 + XY[:, 1] / 111_320, "the same depth, 48.1"),  # the latitude
         (XY + np.where(T % 2, 4e4, 0)[:, None], DEPTH, "groups of places"),
+        (XY.round(-2), DEPTH, "600 soundings lie at 4 places, which may be rounded"),
     ],
 )
 def test_what_cannot_be_is_asked_about(xy, depth, asked):
     with pytest.raises(Unclear, match=asked):
         look("log", xy, depth, RawSoundings(xy, depth, degrees=False))
+
+
+def test_no_boat_is_so_fast():
+    """As of a clock of days, or of a longitude that is a speed."""
+    for seconds, fast in ((0.1, False), (0.01, True)):
+        raw = RawSoundings(XY, DEPTH, degrees=False, stamp_ns=round(1e9 * seconds) * (1 + T))
+        with pytest.raises(Unclear, match="move at 200 m/s") if fast else nullcontext():
+            look("log", XY, DEPTH, raw)
 
 
 def test_a_few_soundings_of_another_place_are_named():

@@ -339,6 +339,14 @@ def test_what_is_wrong_is_said(write, text, columns, words):
         read_soundings(write(text), ReadOptions(columns))
 
 
+def test_a_number_of_the_row_is_no_latitude(write):
+    text = "latitude,longitude,depth\n" + "".join(
+        f"{i},{8 + i / 1e5},{4 + i % 7}\n" for i in range(300)
+    )
+    with pytest.raises(Question, match="209 of 300 rows have places or depths that cannot be"):
+        read_soundings(write(text))
+
+
 def test_missing_files_and_groups_are_said(write, tmp_path):
     with pytest.raises(InputError, match=r"none\.csv: cannot be read"):
         read_soundings(tmp_path / "none.csv")
