@@ -169,7 +169,9 @@ def _of_places(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Doubt]:
     if (count := len(np.unique(xy, axis=0))) < np.clip(len(xy) / OFTEN_THERE, *FEWEST_PLACES):
         text = f"{len(xy)} soundings lie at {count} places, which may be rounded"
         yield Doubt(text, possible=False)
-    for digits in range(DECIMALS + 1) if degrees is not None else ():
+    if degrees is None:
+        return
+    for digits in range(DECIMALS + 1):
         rounded = np.abs(degrees - degrees.round(digits)).max(0) < 1e-9
         if rounded.any() and sides.max() < SHORT * 10.0 ** (DECIMALS - digits):
             text = f"places are rounded to {10.0**-digits:g} degrees"

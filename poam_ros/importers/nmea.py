@@ -83,6 +83,17 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
     fixes = _one_receiver(path, placed, columns.pop("latitude", ""), refused)
     receivers = ", ".join(dict.fromkeys(fix.name for fix in fixes))
     times, dated = _times(every)
+    # Merged logs have each sentence several times; equal depths of one time may still be two.
+    most = max(Counter(fix.name for fix in placed).values())
+    copies = max(1, int(most / len(fixes) + 0.2))
+    epochs = np.searchsorted([fix.number for fix in fixes], [number for number, *_ in depths])
+    found, once = Counter[tuple[int, str, float]](), []
+    for epoch, (number, name, depth) in zip(epochs.tolist(), depths, strict=True):
+        if found[epoch, name, depth] % copies == 0:
+            once.append((number, name, depth))
+        found[epoch, name, depth] += 1
+    refused["repeated"] += len(depths) - len(once)
+    depths = once
     names = list(dict.fromkeys(name for _, name, _ in depths))
     if named := columns.get("depth", ""):
         same = [n for n in names if named.upper() in (n.upper(), n[:5], n[2:5])]
@@ -104,12 +115,12 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
         + " of day without a date" * (timed and not dated)
     )
     table = Table.of(("time", "latitude", "longitude", *names), [row for _, row in rows], kind)
-    found = soundings(path, replace(options, columns=columns), table, refused=refused)
-    chosen = found.columns["depth"]
+    raw = soundings(path, replace(options, columns=columns), table, refused=refused)
+    chosen = raw.columns["depth"]
     others = sum(name[:2] != chosen[:2] for _, name, _ in depths)
     offset = sum(name != chosen and name[:5] == chosen[:5] for _, name, _ in depths)
     left = Counter(other_sonar=others, no_offset=offset)
-    return replace(found, refused=+(found.refused + left))
+    return replace(raw, refused=+(raw.refused + left))
 
 
 def _sentences(data: bytes) -> Iterator[tuple[str, re.Match[bytes]]]:
