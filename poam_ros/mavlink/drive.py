@@ -25,8 +25,7 @@ from ..frontend.pings import RawPing
 from ..frontend.refused_pings import Lately
 from ..journal.folder import plain
 from ..learning.create import open_mission, recovery_message
-from ..learning.session import SurveySession
-from ..learning.thread import ModelThread
+from ..learning.session import ModelThread, SurveySession
 from ..mission.guidance import Guidance
 from ..mission.mission import INPUT, RESTART
 from ..outputs.folder import write_config

@@ -33,8 +33,7 @@ from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.pings import RawPing, level_fault
 from ..frontend.refused_pings import ADVICE, LATELY_S, REASONS, Lately
 from ..learning.create import change_settings, open_mission, recovery_message
-from ..learning.session import SurveySession
-from ..learning.thread import ModelThread
+from ..learning.session import ModelThread, SurveySession
 from ..models.registry import MODELS
 from ..outputs.crossings import statistics_of
 from ..outputs.folder import make_folder, save

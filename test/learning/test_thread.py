@@ -8,7 +8,7 @@ import pytest
 from poam_ros.core.clock import Moment
 from poam_ros.core.maps import UpdateReport
 from poam_ros.frontend.events import BatchLearned, Message, Problem
-from poam_ros.learning.thread import ModelThread
+from poam_ros.learning.session import ModelThread
 
 LEARNED = BatchLearned(UpdateReport({}), (0.0, 1.0))
 PATIENCE = 300.0  # s, for a machine that is busy with something else
