@@ -22,8 +22,8 @@ FEWEST = 20
 NOWHERE = np.radians((90.0, 180.0))
 #: A gap between two groups of places, at least so long (m) and so many times the rest.
 APART, TIMES = 20_000.0, 10.0
-#: Degrees of so many decimals are rounded to 100 m, too much for a survey shorter than this (m); of
-#: one decimal less, for one ten times as long.
+#: Degrees of so many decimals are rounded to 100 m, too much beside degrees of more decimals, and
+#: for a survey shorter than this (m); of one decimal less, for one ten times as long.
 DECIMALS, SHORT = 3, 20_000.0
 #: Different places that a survey has at least, one for so many soundings.
 FEWEST_PLACES, OFTEN_THERE = (5, 20), 100
@@ -173,7 +173,8 @@ def _of_places(xy: np.ndarray, degrees: np.ndarray | None) -> Iterator[Doubt]:
         return
     for digits in range(DECIMALS + 1):
         rounded = np.abs(degrees - degrees.round(digits)).max(0) < 1e-9
-        if rounded.any() and sides.max() < SHORT * 10.0 ** (DECIMALS - digits):
+        short = sides.max() < SHORT * 10.0 ** (DECIMALS - digits)
+        if rounded.any() and (short or not rounded.all()):
             text = f"places are rounded to {10.0**-digits:g} degrees"
             yield Doubt(f"{text} on {sides[0]:.3g} x {sides[1]:.3g} m")
 

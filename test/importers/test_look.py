@@ -52,6 +52,15 @@ def test_no_boat_is_so_fast():
             look("log", XY, DEPTH, raw)
 
 
+@pytest.mark.parametrize("long", [1.0, 2000.0])
+def test_degrees_of_few_decimals_are_asked_about(long):
+    """Of a short survey, or beside degrees of more decimals, as where depths are longitudes."""
+    place = np.array((8.2, 11.4)) + long * XY / 111_320
+    place[:, 1] = place[:, 1].round(3)
+    with pytest.raises(Unclear, match=r"places are rounded to 0\.001 degrees"):
+        look("log", rough_metres(place), DEPTH, RawSoundings(place, DEPTH, degrees=True))
+
+
 def test_a_few_soundings_of_another_place_are_named():
     few, far = stray(np.vstack((XY, XY[:12] + (0, 4000))))
     assert few.sum() == 12 and few[-12:].all() and 3900 < far < 4000
