@@ -48,6 +48,8 @@ SEPARATORS = {
 COMMENTS = ("#", "%", "//", "!")
 #: Lines, and about so many characters, that the layout is detected from; bytes that show JSON.
 HEAD, HEAD_CHARACTERS, HEAD_BYTES = 200, 500_000, 64
+#: A letter of a word, not of a time or an angle: rows of numbers are commented out.
+_WORD = re.compile(r"(?<!\d)[^\W\d_]")
 _UNIT = re.compile(r"[\[(]?\s*([a-zA-Z°/]{1,8})\.?\s*[\])]?")
 #: What stands about the numbers of a point of WKT, as a GIS writes it.
 POINT = re.compile(r"(?:SRID=\d+;)?\s*POINT\s*Z?\s*\(|\)\s*$", re.IGNORECASE)
@@ -185,14 +187,15 @@ def _encoding(path: Path) -> str:
 
 
 def _useful(file: TextIO, path: Path) -> Iterator[str]:
-    """Lines other than blank ones; of comments those above all others, without their marks, since
-    the last may be the header."""
+    """Lines other than blank ones; of comments those with words above all others, without their
+    marks, since the last may be the header."""
     begun = False
     for count, line in enumerate(lines(file, f"{path}: "), 1):
         if "\0" in line:
             raise InputError(f"{path}: line {count}: expected text, got binary data")
         comment = line.lstrip().startswith(COMMENTS)
-        if line.strip(" \t\r\n,;|") and not (comment and begun):
+        left = comment and (begun or not _WORD.search(line))
+        if line.strip(" \t\r\n,;|") and not left:
             begun = not comment
             yield line.lstrip("#%/! ") if comment else line
 

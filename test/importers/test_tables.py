@@ -43,6 +43,8 @@ def test_layouts_mean_the_same(encoding, lake, write):
         "# made by a sounder\n#\n\nLat,Lon,Depth\n" + rows(lake),
         "Survey of Monday\nBoat: Ada\nLat,Lon,Depth\n" + rows(lake),
         "# lat lon depth\n" + rows(lake, blanks),
+        "# lat,lon,depth\n#53.2,8.6,5.1\n" + rows(lake),
+        "# 3,4,5\nLat,Lon,Depth\n" + rows(lake),
         "sep=;\n" + HEAD + rows(lake, ROW),
         HEAD + rows(lake, ROW + " m"),
         HEAD + rows(lake, ROW + "m").replace(".", ","),
