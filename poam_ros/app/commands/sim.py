@@ -153,14 +153,12 @@ def run(args: argparse.Namespace) -> int:
             display.show(self.progress)
             for line in processes.warnings():
                 display.print_line(line)
-            if self.recorder.over:
-                status = FINISHED
-            elif (ended := processes.ended()) is not None:
+            if (ended := processes.ended()) is not None:
                 name, code, last_line = ended
                 last = " ".join(last_line.split())
                 sys.stderr.write(f"poam sim: {name} ended with exit status {code}: {last}\n")
                 status = WRONG_ARGUMENTS if code == WRONG_ARGUMENTS else FAILED
-            self.finished = status != INTERRUPTED
+                self.finished = True
 
     with ProgressDisplay() as display:
         # The display shows progress; lines of the log would break it.
@@ -168,9 +166,8 @@ def run(args: argparse.Namespace) -> int:
         if code := run_node(Monitor, arguments):
             return code
         (monitor,) = opened
-        if status in (FINISHED, INTERRUPTED):
-            incomplete = FAILED if status == FINISHED else INTERRUPTED
-            status = FINISHED if monitor.recorder.succeeded else incomplete
+        if status == INTERRUPTED and (monitor.recorder.over or monitor.recorder.succeeded):
+            status = FINISHED if monitor.recorder.succeeded else FAILED
         display.stop()
         if status == FINISHED:
             for line in _summary(monitor.progress, options):
