@@ -187,11 +187,11 @@ class Routes:
     def _network(self) -> np.ndarray:
         """The cost of driving from a turn to another one [M, M], in m; infinite where a border is
         between them."""
-        turns, (a, b) = self._turns, np.triu_indices(len(self._turns), 1)
-        cost = np.full((len(turns), len(turns)), np.inf)
-        length = np.linalg.norm(turns[a] - turns[b], axis=1)
-        length[~self.areas.visible(turns[a], turns[b])] = np.inf
-        cost[a, b] = cost[b, a] = length
+        turns, cost = self._turns, np.full((len(self._turns),) * 2, np.inf)
+        for k in range(len(turns)):  # for all at once it would take hundreds of MB
+            length = np.linalg.norm(turns[k] - turns[:k], axis=1)
+            length[~self.areas.visible(turns[k], turns[:k])] = np.inf
+            cost[k, :k] = cost[:k, k] = length
         return cost + self._costs
 
 
