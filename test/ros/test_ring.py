@@ -223,6 +223,12 @@ def test_a_wrong_parameter_of_one_node_ends_all_with_status_2(sim, tmp_path):
     assert not _running(str(folder))
 
 
+def test_a_log_that_cannot_be_written_ends_it_with_one_line(sim, tmp_path):
+    (tmp_path / "unwritable" / "log" / "mapper.log").mkdir(parents=True)
+    output, _ = sim("unwritable")[0].communicate(timeout=LIMIT)
+    assert re.fullmatch(r"(state starting.*\n)?poam sim: .*mapper.log: Is a directory\n", output)
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [

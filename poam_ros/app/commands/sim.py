@@ -141,11 +141,14 @@ def run(args: argparse.Namespace) -> int:
             opened.append(self)
             # The mapper writes its results when it ends, and the monitor draws after it.
             self.on_exit.callback(processes.stop)
-            for node in CHILDREN:
-                command = [sys.executable, "-m", MODULES[node]]
-                processes.start(node, [*command, *ros_arguments(node, options)])
-            if options["rviz"]:
-                processes.start("rviz2", rviz_command(options), vital=False)
+            try:
+                for node in CHILDREN:
+                    command = [sys.executable, "-m", MODULES[node]]
+                    processes.start(node, [*command, *ros_arguments(node, options)])
+                if options["rviz"]:
+                    processes.start("rviz2", rviz_command(options), vital=False)
+            except OSError as error:
+                raise InputError(f"poam sim: {error.filename}: {error.strerror}") from None
             self.create_timer(WATCH_PERIOD_S, self.watch)
 
         def watch(self) -> None:
