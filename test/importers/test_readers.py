@@ -14,6 +14,7 @@ from mavlink_logs import dataflash as write_dataflash
 from nmea_sentences import sentence, spelt
 
 from poam_ros.core.errors import InputError
+from poam_ros.importers.mavlink import LogMessage
 from poam_ros.importers.raw import RawSoundings, ReadOptions
 from poam_ros.importers.readers import READERS, find_reader, read_soundings
 
@@ -278,6 +279,29 @@ def test_the_best_kind_of_message_is_read_and_another_may_be_chosen(tmp_path):
     assert found.refused == {"other_sonar": COUNT}
     chosen = read_soundings(path, ReadOptions(columns={"depth": "rangefinder"}))
     np.testing.assert_allclose(chosen.z, whole.z / 2, atol=1e-4)
+
+
+def test_the_text_of_a_log_is_read_without_what_is_no_depth_and_no_position(tmp_path):
+    """Of a second receiver, of a sonar that looks ahead, without an echo."""
+    lines = [
+        "FMT, 128, 89, FMT, BBnNZ, Type,Length,Name,Format,Columns",
+        "FMT, 130, 30, GPS, QBBIHLL, TimeUS,I,Status,GMS,GWk,Lat,Lng",
+        "FMT, 131, 30, RFND, QBCBB, TimeUS,Instance,Dist,Stat,Orient",
+    ]
+    for i, (latitude, longitude, depth) in enumerate(zip(LATITUDE, LONGITUDE, DEPTH, strict=True)):
+        lines += [
+            f"GPS, {1000000 * i}, 1, 3, {1000 * i}, 2300, {latitude + 0.01:.7f}, {longitude:.7f}",
+            f"GPS, {1000000 * i}, 0, 3, {1000 * i}, 2300, {latitude:.7f}, {longitude:.7f}",
+            f"RFND, {1000000 * i}, 0, {depth:.2f}, {3 if i % 9 == 8 else 4}, 25",
+            *[f"RFND, {1000000 * i + k}, 1, 33.00, 4, 0" for k in (1, 2)],
+        ]
+    path = tmp_path / "log.log"
+    path.write_text("\n".join([*lines, ""]))
+    found, echo = read_soundings(path), np.arange(COUNT) % 9 != 8
+    np.testing.assert_allclose(-found.z, DEPTH[echo], atol=0.01)
+    np.testing.assert_allclose(np.ptp(found.xy[:, 1]), 111_320 * np.ptp(LATITUDE[echo]), rtol=0.01)
+    message = LogMessage(kind="RANGEFINDER")
+    assert message.distance == 0 and not hasattr(message, "distances")
 
 
 def test_a_damaged_log_of_ardupilot_prints_nothing_of_the_library(tmp_path, capfd):
