@@ -71,6 +71,7 @@ CELLS = 282  # maximum along a map's longer side if no resolution is given
 COARSER = 2
 #: The reason of soundings that reached the model's queue but not the map.
 DROPPED = "dropped"
+STATIONARY = "predicted with a stationary kernel, which fits left-out stretches better"
 #: What false echoes are, by the factor that the screening of the whole record found.
 ECHOES = {2: "double echo", 3: "triple echo", 0: "neither bottom nor multiple"}
 #: Files that an earlier run may have left in the folder.
@@ -368,10 +369,12 @@ class SoundingMap:
         return replace(held, accepted=self.accepted[index])
 
     def sentences(self, order: str = "1a") -> list[str]:
-        """What crossings show by an S-44 order, and of priors, in words."""
+        """What crossings show by an S-44 order, of the kernel, and of priors, in words."""
         said = self.crossed.sentences(order)
         if self.errors is not None and self.errors.sentence:
             said.append(self.errors.sentence)
+        if self.mapper.stationary:
+            said.append(STATIONARY)
         return said + ([] if self.mapper.prior is None else [self.mapper.trust_said])
 
     @property
@@ -453,6 +456,8 @@ class SoundingMap:
         }
         if self.outline is not None:
             config["outline"] = self.outline.described
+        if mapper.stationary:
+            config["kernel"] = "stationary"
         if mapper.prior is not None:
             name = "shore_trust" if settings.prior is None else "prior_trust"
             config[name] = round(mapper.trust, 3)

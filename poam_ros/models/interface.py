@@ -184,7 +184,8 @@ class OnlineModel(ABC):
         return {}
 
     def calibrate(self, stretches: int) -> None:  # noqa: B027 (by default nothing)
-        """Scale predictive variances until the next ``update``.
+        """Scale predictive variances, and maybe predict with another kernel, until the next
+        ``update``.
 
         The scale comes from predicting each of ``stretches`` segments of the data from the others.
 
@@ -197,6 +198,11 @@ class OnlineModel(ABC):
         """The factor f and the added variance a: ``calibrate`` made f (v + a) of variances v with
         noise."""
         return 1.0, 0.0
+
+    @property
+    def stationary(self) -> bool:
+        """Whether ``calibrate`` took a stationary kernel in place of the learned one."""
+        return False
 
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows, [N] boolean; hyperparameters stay."""

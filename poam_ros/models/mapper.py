@@ -236,8 +236,13 @@ class BathymetricMapper:
         return torch.as_tensor(scaled, device=self._device)
 
     def calibrate(self, stretches: int) -> None:
-        """Calibrate variances until the next update, if the model supports it."""
+        """Calibrate predictions until the next update, if the model supports it."""
         self._model.calibrate(stretches)
+
+    @property
+    def stationary(self) -> bool:
+        """Whether ``calibrate`` took a stationary kernel in place of the learned one."""
+        return self._model.stationary
 
     def before_calibration(self, variance: np.ndarray) -> np.ndarray:
         """Variances with noise [N] as they were before ``calibrate`` widened them, in m^2."""

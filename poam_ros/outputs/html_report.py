@@ -361,6 +361,8 @@ def _made(chart: Chart, config: Mapping[str, Any]) -> dict[str, str]:
         texts["corrections"] = "; ".join(map(str, corrections))
     if isinstance(model := config.get("model"), Mapping):
         texts["model"] = f"{model.get('method')}, seed {config.get('seed')}"
+    if kernel := config.get("kernel"):
+        texts["kernel"] = str(kernel)
     if isinstance(outline := config.get("outline"), Mapping):
         name = PurePath(str(outline.get("file"))).name
         texts["outline"] = f"{name} ({outline.get('area'):,.0f} m\u00b2)"

@@ -83,12 +83,10 @@ def find_crossings(
         ranges: from the surface, or the sounder, to the bottom [N], in m.
         screened: whether to look for false echoes.
     """
-    multiple = np.ones(len(z), dtype=np.int64)
-    suspicious: tuple[Suspicious, ...] = ()
     line = np.cumsum(np.r_[0, np.diff(line) != 0])[: len(z)]  # later it is another pass
     distance = np.r_[0.0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T))][: len(z)]
-    if screened:
-        multiple, suspicious = judged(xy, z, line, ranges, distance)
+    bottom = np.ones(len(z), dtype=np.int64), ()
+    multiple, suspicious = judged(xy, z, line, ranges, distance) if screened else bottom
     crossings, block = cross_lines(xy, z, line, multiple, distance, ranges)
     return Compared(**vars(crossings), multiple=multiple, suspicious=suspicious, block=block)
 

@@ -220,9 +220,8 @@ class _Record:
         """What the bottom on other passes says of each sounding: log likelihood of the hypotheses
         [N, S]; the number of independent predictions that it stands for [N]; and whether another
         pass is near [N]."""
-        mean, std, bank, away = (
-            values[self.others.of] for values in self.others.predict(self.z, bottom)
-        )
+        predicted = self.others.predict(self.z, bottom)
+        mean, std, bank, away = (values[self.others.of] for values in predicted)
         odds, known = np.zeros((len(mean), len(FACTORS))), np.flatnonzero(np.isfinite(away))
         depth = np.maximum((self.z + self.r - mean)[known], MIN_RANGE_M)
         found = across(self.r[known, None] / FACTORS, depth, std[known], bank[known])

@@ -296,8 +296,7 @@ class ShiftWatch:
             few = min(own.sum(), others.sum()) < ACROSS
             if score[best] < ALARM or few or agree.mean() > WITHOUT:
                 return None
-        since_m, before_m = (
-            float(np.median(np.abs(found.difference[part]))) for part in (own, others)
-        )
+        sizes = np.abs(found.difference)
+        since_m, before_m = (float(np.median(sizes[part])) for part in (own, others))
         first, last = numbers[[since[best, 0], self._done * BLOCK - 1]].tolist()
         return Shift(first, last, since_m, before_m, int(own.sum()))

@@ -16,6 +16,7 @@ from poam_ros.importers.readers import read_soundings
 from poam_ros.mapping import drawing
 from poam_ros.mapping.drawing import draw, joint_draws, predict
 from poam_ros.mapping.sounding_map import (
+    STATIONARY,
     cell_size,
     cross_validate,
     learn,
@@ -23,9 +24,12 @@ from poam_ros.mapping.sounding_map import (
     validate_fold,
 )
 from poam_ros.mapping.soundings import SoundingMapSettings
+from poam_ros.models.nngp.calibration import VarianceCalibration
 from poam_ros.models.registry import ModelSettings, NeighbourOptions
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.outputs.held_out import score
+from poam_ros.outputs.html_report import write_report
+from poam_ros.outputs.run import Run
 from poam_ros.screening import ScreeningSettings
 
 WORKSPACE = Extent(-3, 62, -3, 43)
@@ -118,6 +122,17 @@ def test_soundings_that_make_no_map_are_reported(survey):
     flat = replace(survey, z=np.full(len(survey), -5.0))
     with pytest.raises(InputError, match="do not differ enough"):
         learn(flat, WORKSPACE, quick(screening=ScreeningSettings(enabled=False)))
+
+
+def test_the_kernel_that_predicts_is_told(survey, tmp_path):
+    made = map_soundings(survey, map_grid(WORKSPACE, 2.0), WORKSPACE, quick(stretches=0))
+    assert STATIONARY not in made.sentences()
+    theta = made.mapper._model._learned.average
+    made.mapper._model._widen(VarianceCalibration(stationary=theta))
+    assert STATIONARY in made.sentences()
+    made.write(tmp_path, tmp_path / "log.csv")
+    assert yaml.safe_load((tmp_path / "config.yaml").read_text())["kernel"] == "stationary"
+    assert ">stationary<" in write_report(Run.open(tmp_path)).read_text()
 
 
 def test_the_folder_has_all_files(survey, tmp_path):

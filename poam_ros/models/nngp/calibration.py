@@ -47,11 +47,13 @@ ADDED = torch.cat([torch.zeros(1), torch.logspace(-5, 1, 121)]).double()
 
 class VarianceCalibration(NamedTuple):
     """Predictive variances with noise become factor (variance + added); variances of sums over a
-    map become ``sums`` times as large."""
+    map become ``sums`` times as large. ``stationary``: parameters [P] of the kernel that predicts,
+    if it is not the learned one."""
 
     added: float = 0.0
     factor: float = 1.0
     sums: float = 1.0
+    stationary: Tensor | None = None
 
 
 class LeftOutSites(NamedTuple):

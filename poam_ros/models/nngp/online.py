@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields as rows_of
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -79,7 +78,7 @@ class NeighbourGP(OnlineModel):
             self._learned, loss, jitter = self._trainer.step(self._learned, self._store)
             self.extra_jitter = max(self.extra_jitter, jitter)
             losses.append(loss)
-        self._kernel, self._widening = None, VarianceCalibration()
+        self._widen(VarianceCalibration())
         return UpdateReport(
             seconds={"index": stored - start, "training": perf_counter() - stored},
             steps=len(losses),
@@ -104,14 +103,14 @@ class NeighbourGP(OnlineModel):
     def _replace(self, pings: Dataset) -> None:
         """Replace all data."""
         self._store.restore(pings)
-        self._widening = VarianceCalibration()
+        self._widen(VarianceCalibration())
 
     @torch.no_grad()
     def calibrate(self, stretches: int) -> None:
         """Predict with a stationary kernel if it predicts left-out stretches better, and widen the
-        variances of predictions (``calibration``), until the next update or training. The joint
-        covariance is not widened."""
-        self._widening = VarianceCalibration()
+        variances of predictions (``calibration``), until the next update. The joint covariance is
+        not widened."""
+        self._widen(VarianceCalibration())
         options, store = self.options, self._store
         left = left_out(store.sites, stretches, *options.search, store.land)
         if left is None:
@@ -122,22 +121,33 @@ class NeighbourGP(OnlineModel):
         found = [errors_of(self._trainer.kernel(theta), store.sites, left) for theta in tried]
         losses = [loss_of(error, variance) for error, variance, _ in found]
         best = losses.index(min(losses))
-        self._learned, self._kernel = replace(self._learned, average=tried[best]), None
         error, variance, telling = found[best]
-        self._widening = widening(error, variance, left.stretch, telling)._replace(
-            sums=factor_of_sums(self._averaged(), store.sites, left, error)
+        sums = factor_of_sums(self._trainer.kernel(tried[best]), store.sites, left, error)
+        self._widen(
+            widening(error, variance, left.stretch, telling)._replace(
+                sums=sums, stationary=tried[best] if best else None
+            )
         )
+
+    def _widen(self, calibration: VarianceCalibration) -> None:
+        self._widening, self._kernel = calibration, None
 
     @property
     def widening(self) -> tuple[float, float]:
         """See ``OnlineModel``."""
         return self._widening.factor, self._widening.added
 
+    @property
+    def stationary(self) -> bool:
+        """See ``OnlineModel``."""
+        return self._widening.stationary is not None
+
     @torch.no_grad()
     def _averaged(self) -> Kernel:
-        """The kernel that predictions use: of the averaged parameters."""
+        """The kernel that predictions use: of the averaged parameters, or the stationary one."""
         if self._kernel is None:
-            self._kernel = self._trainer.kernel(self._learned.average)
+            found = self._widening.stationary
+            self._kernel = self._trainer.kernel(self._learned.average if found is None else found)
         return self._kernel
 
     @torch.no_grad()
@@ -162,7 +172,7 @@ class NeighbourGP(OnlineModel):
         )
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
-        added, factor, _ = self._widening
+        added, factor, *_ = self._widening
         variance[order] = factor * (
             found.variance + (kernel.noise + added) if noise else found.variance
         )
@@ -277,8 +287,8 @@ class NeighbourGP(OnlineModel):
         """Continue from the state of a model with the same options, bit for bit."""
         tree = state.tree
         self._store.restore(_dataset(tree["X"], tree["y"], tree["noise"]))
-        self._learned, self._kernel = HyperparameterState(**tree["learned"]), None
-        self._widening = VarianceCalibration(**tree["widening"])
+        self._learned = HyperparameterState(**tree["learned"])
+        self._widen(VarianceCalibration(**tree["widening"]))
         self._trainer.generator.set_state(tree["generator"])
         self.extra_jitter = tree["extra_jitter"]
 

@@ -83,6 +83,11 @@ def test_a_stationary_kernel_predicts_if_it_predicts_left_out_stretches_better()
     other = built(SHORT)
     other.restore(model.state())
     assert torch.equal(other.predict(at).mean, model.predict(at).mean)
+    assert other.stationary
+    twin, new = learned(survey(offset=0.0)), Dataset(at[:9], bottom(at[:9]))
+    twin.update(new)
+    other.update(new)  # goes on from what training learned
+    assert not other.stationary and torch.equal(other.predict(at).mean, twin.predict(at).mean)
 
 
 def test_a_kernel_that_differs_between_places_stays_where_the_bottom_does():
