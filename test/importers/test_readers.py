@@ -283,6 +283,7 @@ def test_the_best_kind_of_message_is_read_and_another_may_be_chosen(tmp_path):
 
 def test_the_text_of_a_log_is_read_without_what_is_no_depth_and_no_position(tmp_path):
     """Of a second receiver, of a sonar that looks ahead, without an echo."""
+    pytest.importorskip("pymavlink")
     lines = [
         "FMT, 128, 89, FMT, BBnNZ, Type,Length,Name,Format,Columns",
         "FMT, 130, 30, GPS, QBBIHLL, TimeUS,I,Status,GMS,GWk,Lat,Lng",
@@ -290,16 +291,18 @@ def test_the_text_of_a_log_is_read_without_what_is_no_depth_and_no_position(tmp_
     ]
     for i, (latitude, longitude, depth) in enumerate(zip(LATITUDE, LONGITUDE, DEPTH, strict=True)):
         lines += [
-            f"GPS, {1000000 * i}, 1, 3, {1000 * i}, 2300, {latitude + 0.01:.7f}, {longitude:.7f}",
             f"GPS, {1000000 * i}, 0, 3, {1000 * i}, 2300, {latitude:.7f}, {longitude:.7f}",
-            f"RFND, {1000000 * i}, 0, {depth:.2f}, {3 if i % 9 == 8 else 4}, 25",
-            *[f"RFND, {1000000 * i + k}, 1, 33.00, 4, 0" for k in (1, 2)],
+            f"RFND, {1000000 * i + 250_000}, 0, {depth:.2f}, {3 if i % 9 == 8 else 4}, 25",
+            *[f"RFND, {1000000 * i + 250_000 + k}, 1, 33.00, 4, 0" for k in (1, 2)],
+            f"GPS, {1000000 * i + 500_000}, 1, 3, 0, 2300, {latitude + 1e-4:.7f}, {longitude:.7f}",
         ]
     path = tmp_path / "log.log"
     path.write_text("\n".join([*lines, ""]))
     found, echo = read_soundings(path), np.arange(COUNT) % 9 != 8
+    echo[-1] = False  # after the last fix
     np.testing.assert_allclose(-found.z, DEPTH[echo], atol=0.01)
     np.testing.assert_allclose(np.ptp(found.xy[:, 1]), 111_320 * np.ptp(LATITUDE[echo]), rtol=0.01)
+    assert found.projection.latitude == pytest.approx(np.median(LATITUDE), abs=2e-5)
     message = LogMessage(kind="RANGEFINDER")
     assert message.distance == 0 and not hasattr(message, "distances")
 
