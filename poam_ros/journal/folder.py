@@ -118,7 +118,7 @@ def folder_after(path: Path, resets: int, name: str) -> Path:
 
 
 #: Version of a checkpoint's layout; others are not read.
-LAYOUT = 2
+LAYOUT = 3
 CHECKPOINT = "checkpoint.npz"
 _FACTS = "facts.json"
 

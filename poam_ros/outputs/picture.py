@@ -244,7 +244,7 @@ class MapPicture:
         return tips
 
     def show(self, scene: Scene) -> None:
-        """Show a scene; Bokeh does not send unchanged values again."""
+        """Show a scene; unchanged data are not sent again."""
         if scene.chart is not self.chart:
             self.chart, self._thinned = scene.chart, scene.chart and thinned(scene.chart)
             if self._thinned is None:
@@ -257,7 +257,9 @@ class MapPicture:
         self.figure.y_range.update(renderers=renderers)
         for key, data in _columns(scene, self._thinned).items():
             drawn, mark, count = self.drawn[key], MARKS[key], len(data["x"])
-            drawn.data_source.data = data
+            kept = drawn.data_source.data  # Bokeh sends whatever is set, also if it is the same
+            if not all(_same(kept[name], data[name]) for name in data):
+                drawn.data_source.data = data
             self._items[key].visible = count > 0
             # Many marks would hide the map: they are smaller and fainter.
             share = min(1.0, (mark.few / max(1, count)) ** 0.5) if mark.few else 1.0
@@ -366,6 +368,12 @@ class MapPicture:
                 palette=mapper.palette[::-1], low=-mapper.high, high=-mapper.low
             )
             bar.formatter = CustomJSTickFormatter(code=_DOWNWARD)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two columns are the same, places of NaN included."""
+    one, other = np.asarray(one), np.asarray(other)
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
 
 
 def drawn_refused_pings(refused: RefusedPings) -> RefusedPings:

@@ -65,6 +65,7 @@ def test_a_new_map_changes_the_data_and_nothing_else(page, tmp_path):
     document(page, "lake").on_change(lambda event: changed.append(event))
     assert view.scene() is view.scene()
     page.show(view.scene())
+    page.picture.show(view.scene())  # as where only the state of the mission is new
     assert not changed, "nothing is sent while nothing is new"
     page.picture.buttons.active = 1
     files.write_map(tmp_path / "map.npz", drawn(offset=500.0))
