@@ -1,7 +1,8 @@
-"""The model loop (judge, update, draw, checkpoint, recover), and the same behind a front end.
+"""The model loop (judge, update, draw, checkpoint, recover), the same behind a front end, and a
+thread that runs it.
 
-The mapper node, lock-step missions and ``poam map`` run the same loop. It has no thread and no
-clock: the caller passes the time.
+The mapper node, lock-step missions and ``poam map`` run the same loop. It needs no thread and has
+no clock: the caller passes the time.
 """
 
 from __future__ import annotations

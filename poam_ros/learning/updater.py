@@ -1,4 +1,4 @@
-"""Updates the model with batches, and draws its maps."""
+"""Judges pings before each batch, updates the model with batches, and draws its maps."""
 
 from __future__ import annotations
 
