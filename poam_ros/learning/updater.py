@@ -20,14 +20,7 @@ from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, Positi
 from ..journal.folder import Checkpoint
 from ..journal.tables import DROP, REINSTATE, UPDATE, WITHDRAW, JournalStep
 from ..screening import ScreeningSettings
-from ..screening.judge import (
-    NEWEST,
-    Judge,
-    LineVerdict,
-    PingBlocks,
-    ShiftWatch,
-    line_verdicts,
-)
+from ..screening.judge import NEWEST, Judge, LineVerdict, PingBlocks, ShiftWatch, line_verdicts
 from ..screening.lines import JUMP, LEAST_STEP, STRIDE
 
 if TYPE_CHECKING:

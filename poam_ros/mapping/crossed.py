@@ -15,13 +15,7 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import quantity
 from ..frontend.refused_pings import WITHDRAWN
-from ..outputs.crossings import (
-    Bias,
-    CrossingTable,
-    biases,
-    statistics_text,
-    write_lines,
-)
+from ..outputs.crossings import Bias, CrossingTable, biases, statistics_text, write_lines
 from ..screening.crossings import Compared, crossing_weights, find_crossings
 from ..screening.hypotheses import MULTIPLES
 from ..screening.judge import ECHOES

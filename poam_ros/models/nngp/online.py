@@ -16,14 +16,7 @@ from ...core.geometry import Land
 from ...core.maps import StopCondition, UpdateReport
 from ..interface import Dataset, Drawn, ModelState, OnlineModel, Prediction, grid_points, until
 from ..native.loader import FEWER_STEPS
-from .calibration import (
-    VarianceCalibration,
-    errors_of,
-    factor_of_sums,
-    left_out,
-    loss_of,
-    widening,
-)
+from .calibration import VarianceCalibration, errors_of, factor_of_sums, left_out, loss_of, widening
 from .conditional import compiled, condition, joint_covariance, simulate
 from .kernel import Kernel, ParameterLayout, described
 from .sites import SiteStore
