@@ -115,7 +115,7 @@ def _doubts(
     if raw.stamp_ns is not None:
         yield from _of_speed(xy, raw.stamp_ns[kept])
     if degrees is not None and columns:
-        stamps = np.arange(len(xy)) if raw.stamp_ns is None else raw.stamp_ns[kept]
+        stamps = 1 + np.arange(len(xy)) if raw.stamp_ns is None else raw.stamp_ns[kept]
         yield from _exchanged(xy, degrees, stamps, columns)
 
 
@@ -220,10 +220,17 @@ def _of_slopes(xy: np.ndarray, size: np.ndarray, unit: str) -> Iterator[Doubt]:
     )
 
 
+def _steps(xy: np.ndarray, stamps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The steps [K, 2] between soundings with times above 0 that go on, and their times [K]."""
+    at = np.flatnonzero(np.diff(stamps, prepend=0) > 0)
+    steps, since = np.diff(xy[at], axis=0), np.diff(stamps[at])
+    return steps[since > 0], since[since > 0]
+
+
 def _of_speed(xy: np.ndarray, stamps: np.ndarray) -> Iterator[Doubt]:
     """Whether the vehicle moves as no boat does, for half of the time."""
-    at = np.flatnonzero(np.diff(stamps, prepend=0) > 0)
-    speed = np.hypot(*np.diff(xy[at], axis=0).T) * SECOND / np.diff(stamps[at])
+    steps, since = _steps(xy, stamps)
+    speed = np.hypot(*steps.T) * SECOND / since
     if len(speed) >= FEWEST and (fast := float(np.median(speed))) > FASTEST:
         text = f"the soundings move at {fast:.0f} m/s: places or times may be in another unit"
         yield Doubt(text)
@@ -239,9 +246,8 @@ def _exchanged(
     factor = float(np.cos(np.radians(latitude)) * np.cos(np.radians(longitude)))
     if max(abs(latitude), abs(longitude)) > 90 or factor > DISTINCT:
         return
-    at = np.flatnonzero(np.diff(stamps, prepend=-1) > 0)
-    steps = np.abs(np.diff(xy[at], axis=0))
-    speed = np.hypot(*steps.T) / np.diff(stamps[at])
+    steps, since = _steps(xy, stamps)
+    steps, speed = np.abs(steps), np.hypot(*steps.T) / since
     going = [speed[(steps[:, i] > 5 * steps[:, 1 - i]) & (speed > 0)] for i in (0, 1)]
     if min(map(len, going)) < max(FEWEST, len(steps) / 50):
         return

@@ -52,6 +52,14 @@ def test_no_boat_is_so_fast():
             look("log", XY, DEPTH, raw)
 
 
+def test_times_that_go_to_and_fro_say_nothing_of_the_speed():
+    place = np.array((58.2, 11.4)) + XY / 111_320
+    to_and_fro, names = 10**9 * (5 + T % 2), {"latitude": "a", "longitude": "b"}
+    raw = RawSoundings(place, DEPTH, degrees=True, stamp_ns=to_and_fro, columns=names)
+    with np.errstate(all="raise"):
+        look("log", XY, DEPTH, raw)
+
+
 @pytest.mark.parametrize("long", [1.0, 2000.0])
 def test_degrees_of_few_decimals_are_asked_about(long):
     """Of a short survey, or beside degrees of more decimals, as where depths are longitudes."""
