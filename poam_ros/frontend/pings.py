@@ -177,8 +177,13 @@ MAX_FRAMES = 16  # sonars that are distinguished
 MAX_REMEMBERED = 64  # newest pings that a new one is compared with to find duplicates
 TOO_CLOSE = "too_close"  # a reason of refusal
 #: A range that is repeated for so long (s), so often and over so many m is hardly a flat bottom's.
-#: Number and length are those of logs (importers/faults.py).
 LOST_S, LOST_COUNT, LOST_M = 60.0, 15, 15.0
+#: So is one that is held so many times as often as usual. It is false if the median of so many
+#: after it differs by this (m), and by this share of the range, or if soundings beside it do:
+#: within this share of the length over which it is held.
+TIMES, AFTER, CHANGES, OF_RANGE, BESIDE = 5.0, 5, 0.3, 0.06, 0.25
+#: A sounder that finds the bottom again jumps to it by so many steps of its resolution.
+RESUMES = 5
 MAX_RANGE = 1e5  # m; beyond the reach of any sonar, whatever a message says
 
 
@@ -289,6 +294,60 @@ class RepeatedRange:
             f"the sonar has repeated {distance:.4g} m for {since_s:.0f} s, over "
             f"{self._length:.0f} m: it may have lost the bottom"
         )
+
+
+def held_readings(
+    xy: np.ndarray, z: np.ndarray, reading: np.ndarray, piece: np.ndarray | int = 0
+) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Which readings repeat the last one although the bottom changes, as those of a sounder that
+    has lost it, boolean [N]; and the runs of rows, from and to before, that nothing contradicts,
+    though they end with a step, or with the record.
+
+    A run of the same reading, longer than any flat bottom gives in this record, is false where the
+    bottom is another one at its end, or changes along it on lines beside it. Its first reading was
+    measured.
+
+    Args:
+        xy: places in the order of the record [N, 2], in m.
+        z: elevations, or depths [N], in m.
+        reading: as the sounder says it, a range or a depth [N].
+        piece: number of the piece of the track, between gaps, of each [N].
+    """
+    from scipy.spatial import cKDTree
+
+    piece = np.broadcast_to(piece, len(z))
+    wrong, unsure = np.zeros(len(z), dtype=bool), list[tuple[int, int]]()
+    anew = (np.diff(reading, prepend=np.nan) != 0) | (np.diff(piece, prepend=-1) != 0)
+    begins = np.flatnonzero(anew)
+    count = np.diff(begins, append=len(z))
+    ends = begins + count
+    along = np.append(0.0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
+    # Half of all soundings stand in runs of at most the median.
+    least = max(LOST_COUNT, TIMES * float(np.median(np.repeat(count, count)))) if len(z) else 0.0
+    long = (count >= least) & (along[ends - 1] - along[begins] >= LOST_M)
+    others = np.flatnonzero(~np.repeat(long, count))
+    if not (long.any() and len(others)):
+        return wrong, unsure
+    tree = cKDTree(xy[others])
+    changes = np.abs(np.diff(reading))
+    step = changes[changes > 0].min(initial=np.inf)
+    for begin, end in zip(begins[long].tolist(), ends[long].tolist(), strict=True):
+        held = slice(begin + 1, end)
+        after = z[end : end + AFTER][piece[end : end + AFTER] == piece[begin]]
+        reach = BESIDE * (along[end - 1] - along[begin])
+        near, match = tree.query(xy[held], distance_upper_bound=reach)
+        known = np.isfinite(near)
+        beside = z[others[match[known]]]
+        limit = max(CHANGES, OF_RANGE * abs(reading[begin]))
+        if (len(after) and abs(float(np.median(after)) - z[end - 1]) > limit) or (
+            2 * len(beside) > end - begin
+            and np.quantile(np.abs(beside - z[held][known]), 0.75) > limit
+            and np.ptp(np.quantile(beside, (0.1, 0.9))) > limit
+        ):  # fmt: skip
+            wrong[held] = True
+        elif not len(after) or changes[end - 1] > RESUMES * step:
+            unsure.append((begin, end))
+    return wrong, unsure
 
 
 #: Records that are rounded differently (a tenth of a fathom is 0.18 m), or of two sounders of one

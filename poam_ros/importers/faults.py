@@ -16,7 +16,7 @@ from ..core.clock import SECOND
 from ..core.errors import quantity
 from ..core.geodesy import rough_metres
 from ..core.geometry import MAX_COORDINATE
-from ..frontend.pings import LOST_COUNT, LOST_M, MAX_ELEVATION
+from ..frontend.pings import MAX_ELEVATION, held_readings
 from ..mapping.soundings import DATES, Soundings
 from .cells import NO_READING, UNITS
 
@@ -50,13 +50,6 @@ LONGEST, SHARE, AT_ENDS = 600.0, 0.25, 60.0
 TOO_MANY, OTHERS = 0.1, 0.2
 #: Maximum number of jumps in warnings.
 WARNED = 3
-
-#: A depth is held so many times as often as usual, and as on a vehicle; then the median of so many
-#: differs from it by this (m), and by this share of the depth, or so do soundings beside it: within
-#: this share of the length over which it is held.
-TIMES, AFTER, CHANGES, OF_DEPTH, BESIDE = 5.0, 5, 0.3, 0.06, 0.25
-#: A sounder that finds the bottom again jumps to it by so many steps of its resolution.
-RESUMES = 5
 
 #: Places this near (m) at the same time are the same: six decimals of a degree are 0.1 m.
 SAME_PLACE = 0.3
@@ -261,52 +254,21 @@ def seconds_of(stamp_ns: np.ndarray) -> np.ndarray:
 
 
 def frozen(where: str, xy: np.ndarray, height: np.ndarray) -> np.ndarray:
-    """Which soundings hold the last depth although the bottom changes, as a sounder does that has
-    lost it; boolean [N].
-
-    A run of the same depth, longer than any flat bottom gives in this record, is refused where the
-    depth is another one at its end, or changes along it on lines beside it; if it changes little,
-    but at once, or the record ends, it is named in a warning.
+    """Which soundings hold the last depth although the bottom changes, boolean [N]
+    (``frontend.pings.held_readings``). Warns of those that nothing contradicts.
 
     Args:
         where: start of warnings.
         xy: places in m [N, 2].
         height: depths or elevations as the file has them [N].
     """
-    from scipy.spatial import cKDTree
-
-    wrong = np.zeros(len(height), dtype=bool)
-    begin = np.flatnonzero(np.diff(height, prepend=np.nan) != 0)
-    count = np.diff(begin, append=len(height))
-    end = begin + count
-    along = np.append(0.0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
-    length = along[end - 1] - along[begin]
-    # Half of all soundings stand in runs of at most the median.
-    least = max(LOST_COUNT, TIMES * float(np.median(np.repeat(count, count))))
-    long = (count >= least) & (length >= LOST_M)
-    others = np.flatnonzero(~np.repeat(long, count))
-    if not (long.any() and len(others)):
-        return wrong
-    tree = cKDTree(xy[others])
-    changes = np.abs(np.diff(height))
-    step = changes[changes > 0].min(initial=np.inf)
-    for run in np.flatnonzero(long).tolist():
-        value, held = height[begin[run]], slice(begin[run] + 1, end[run])
-        after = height[end[run] : end[run] + AFTER]
-        near, match = tree.query(xy[held], distance_upper_bound=BESIDE * length[run])
-        beside = height[others[match[np.isfinite(near)]]]
-        limit = max(CHANGES, OF_DEPTH * abs(value))
-        if (len(after) and abs(float(np.median(after)) - value) > limit) or (
-            2 * len(beside) > count[run] and np.quantile(np.abs(beside - value), 0.75) > limit
-            and np.ptp(np.quantile(beside, (0.1, 0.9))) > limit
-        ):  # fmt: skip
-            wrong[held] = True  # the first of them was measured
-        elif not len(after) or changes[end[run] - 1] > RESUMES * step:
-            log.warning(
-                "%s: %d soundings over %.0f m have the same depth of %g (from sounding %d on): a "
-                "flat bottom, or a sounder that lost it",
-                where, count[run], length[run], abs(value), begin[run],
-            )  # fmt: skip
+    wrong, unsure = held_readings(xy, height, height)
+    for begin, end in unsure:
+        log.warning(
+            "%s: %d soundings over %.0f m have the same depth of %g (from sounding %d on): a flat "
+            "bottom, or a sounder that lost it", where, end - begin,
+            np.hypot(*np.diff(xy[begin:end], axis=0).T).sum(), abs(height[begin]), begin,
+        )  # fmt: skip
     return wrong
 
 

@@ -1,9 +1,9 @@
 """What each accepted ping is, judged again with every batch that comes near it; and an alarm for
 positions that are shifted from some moment on.
 
-The pings nearest to a batch are cut into lines and compared as a record is (``hypotheses``). What
-they are found to be is the verdict on all of them, new or old. So a verdict needs no rules of its
-own, and a line that is false may be found when others cross it, or when it goes on.
+The pings nearest to a batch are cut into lines and compared as a record is (``hypotheses``); those
+of a sonar that repeats its last range are found as in a log. What they are found to be is the
+verdict on all of them, new or old, so a false line may be found when others cross it, or later.
 
 The origin of odometry can drift, or jump in a gap where no check of steps sees it. Then lines
 after that moment disagree with the lines before it wherever the bottom slopes. The crossings of
@@ -20,6 +20,7 @@ import numpy as np
 
 from ..core.errors import quantity
 from ..core.samples import Samples, SampleStore
+from ..frontend.pings import held_readings
 from .crossings import Crossings, cross_lines
 from .evidence import PASS_RATIO
 from .hypotheses import OTHER_ECHO, judged
@@ -157,6 +158,7 @@ class Judge:
             line[part] = count + find_lines(xy[part], stride)
             count = int(line[part[-1]]) + 1
         multiple, _ = judged(xy, data.z[rows], line, data.range[rows], distance, True)
+        multiple[held_readings(xy, data.z[rows], data.range[rows], piece)[0]] = OTHER_ECHO
         return rows, multiple
 
 
@@ -256,9 +258,8 @@ class ShiftWatch:
         rows, piece, distance = blocks.track(near)
         if not len(rows):
             return
-        bottom = np.ones(len(rows), dtype=np.int64)
-        xy, z, ranges = data.xy[rows], data.z[rows], data.range[rows]
-        met, _ = cross_lines(xy, z, piece, bottom, distance, ranges)
+        xy, z, bottom = data.xy[rows], data.z[rows], np.ones(len(rows), dtype=np.int64)
+        met, _ = cross_lines(xy, z, piece, bottom, distance, data.range[rows])
         one, two = rows[met.row], rows[met.other]
         late, early = np.maximum(one, two), np.minimum(one, two)
         difference = np.where(one > two, 1, -1) * met.difference

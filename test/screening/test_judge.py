@@ -69,6 +69,15 @@ def test_a_run_of_a_shallow_reflector_is_withdrawn_once_others_cross_it():
     np.testing.assert_array_equal(mission.withdrawn, np.flatnonzero(false))
 
 
+def test_a_range_that_is_held_is_withdrawn_when_the_bottom_shows_it():
+    """At the latest when the sonar measures again."""
+    xy, z, line = lake()
+    rows = np.flatnonzero(line == 4)[8:40]
+    z[rows] = z[rows[0]]
+    mission = Mission(xy, z).run()
+    np.testing.assert_array_equal(mission.withdrawn, rows[1:])  # the first of them was measured
+
+
 @pytest.mark.parametrize("ground", ["clean", "terrace", "offsets"])
 def test_bottom_is_never_withdrawn(ground):
     xy, z, line = lake()
