@@ -10,13 +10,11 @@ import numpy as np
 
 from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
-from ..core.reading import TEXT_FACTOR, refuse_larger
 from ..frontend.pings import MAX_LEVEL
 from ..mapping.soundings import DATES
-from .cells import NO_READING as WRITTEN
-from .cells import UNITS, Times, is_clock, is_date
-from .columns import Column, Table, plain_column_name, words_of
-from .tables import read_text
+from .cells import NO_READING, UNITS, Times, is_clock, is_date
+from .columns import plain_column_name, words_of
+from .tables import table_of
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +32,8 @@ ZONES = {
     "UTC": 0, "GMT": 0, "AST": -4, "EDT": -4, "EST": -5, "CDT": -5, "CST": -6, "MDT": -6,
     "MST": -7, "PDT": -7, "PST": -8, "AKDT": -8, "AKST": -9, "HST": -10,
 }  # fmt: skip
-#: Values of either sign that are not levels if they are this far from the median, in m.
-NO_READING, FAR = [value for value in WRITTEN if value >= 99], 20.0
+#: What instruments write without a reading is no level if it is so far from the median, in m.
+FAR = 20.0
 #: Readings farther apart than this say little about the level between them, in ns.
 GAP = 2 * DAY
 
@@ -66,39 +64,42 @@ class WaterLevels:
         Raises:
             InputError: the file cannot be read, or is not such a table.
         """
-        expected = f"{path}: expected rows of time and level (m)"
-        try:
-            refuse_larger(f"{path}: its content", path.stat().st_size, TEXT_FACTOR)
-            table = read_text(path)
-        except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise InputError(f"{path}: cannot be read ({reason})") from None
+        table = table_of(path)
         every = [*table.columns.values()]
-        first = ",".join(next(iter(each.sample), "none") for each in every)
-        unknown = InputError(f"{expected}, got {shown(first)}")
         when = [*table.times.values()] or every[:1]
-        others = [each for each in every
-                  if each not in when and np.isfinite(each.values).mean() > 0.5]  # fmt: skip
-        if not others:
-            raise unknown
+        numbers = [e for e in every if e not in when and np.isfinite(e.values).mean() > 0.5]
+        named = [e for e in numbers if {*words_of(e.name), plain_column_name(e.name)} & NAMES]
+        zones = {"UTC": 0}
+        if ZONE_COLUMN in table.columns:
+            cells = {cell.strip() for cell in table.columns[ZONE_COLUMN]}
+            zones = {zone: hours for zone, hours in ZONES.items() if zone in cells}
+        expected = f"{path}: expected rows of time and level (m)"
+        unknown = f"{expected}, got {shown(','.join(next(iter(e.sample), 'none') for e in every))}"
+        if len(found := named or numbers) > 1:
+            names = shown(", ".join(each.name for each in found))
+            raise InputError(f"{expected}, got several columns: {names}; name one of them level")
+        if len(zones) != 1:
+            raise InputError(f"{expected} in one zone of {', '.join(ZONES)}, got {[*zones]}")
+        if not found:
+            raise InputError(unknown)
         texts = [*map(" ".join, zip(*when, strict=True))]
         stamp_ns, timed = Times(texts).decided(str(path)).stamps(texts)
-        stamp_ns -= _zone(table, expected)
-        column, scale = _column(table, others, expected)
-        level = scale * column.numbers()
+        unit = "ft" if USGS in words_of(found[0].name) else found[0].unit or "m"
+        level = UNITS[unit] * found[0].numbers()
         kept = timed & np.isfinite(level) & (np.abs(level) <= MAX_LEVEL)
         if not kept.any():
-            raise unknown
+            raise InputError(unknown)
         none = kept & np.isin(np.abs(level), NO_READING)
         none &= np.abs(level - np.median(level[kept])) > FAR
         if none.any():
             left = quantity(int(none.sum()), "reading")
             log.warning("%s: %s of %g m left out", path, left, level[none][0])
-        kept &= ~none
-        order = np.argsort(stamp_ns[kept], kind="stable")
+        kept = np.flatnonzero(kept & ~none)
+        kept = kept[np.argsort(stamp_ns[kept], kind="stable")]
         clock = all(is_clock(text) for text in texts)
         daily = not clock and all(is_date(text) and ":" not in text for text in texts)
-        return cls(path, stamp_ns[kept][order], level[kept][order], daily, clock)
+        stamp_ns -= min(zones.values()) * 3600 * SECOND
+        return cls(path, stamp_ns[kept], level[kept], daily, clock)
 
     def at(self, stamp_ns: np.ndarray) -> np.ndarray:
         """The level at times [N], linear between readings, in m; NaN before the first reading and
@@ -127,24 +128,3 @@ class WaterLevels:
         times = f", {first} to {last}" if dated else ""
         number = quantity(len(self.level), "reading")
         return f"{number} in {self.path.name}, {low:g} to {high:g} m{times}"
-
-
-def _column(table: Table, others: list[Column], expected: str) -> tuple[Column, float]:
-    """The column of levels, and m per its unit. ``others``: columns of numbers."""
-    named = [each for each in others if table.named
-             and {*words_of(each.name), plain_column_name(each.name)} & NAMES]  # fmt: skip
-    if len(found := named or others) > 1:
-        names = ", ".join(each.name for each in found)
-        raise InputError(f"{expected}, got several columns: {shown(names)}; name one of them level")
-    (column,) = found
-    return column, UNITS["ft" if USGS in words_of(column.name) else column.unit or "m"]
-
-
-def _zone(table: Table, expected: str) -> int:
-    """What the times of a file of the USGS are ahead of UTC, in ns; 0 for other files."""
-    if ZONE_COLUMN not in table.columns:
-        return 0
-    named = {cell.strip() for cell in table.columns[ZONE_COLUMN]} & set(ZONES)
-    if len(named) != 1:
-        raise InputError(f"{expected} in one zone of {', '.join(ZONES)}, got {', '.join(named)}")
-    return ZONES[named.pop()] * 3600 * SECOND

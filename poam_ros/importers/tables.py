@@ -80,14 +80,18 @@ def read_table(path: Path, options: ReadOptions) -> RawSoundings:
         InputError: the file cannot be read, lacks a column, has no soundings, or the meaning of
             its columns is unclear.
     """
+    return soundings(path, options, table_of(path))
+
+
+def table_of(path: Path) -> Table:
+    """The table in a text of any layout, or in JSON. Raises an ``InputError`` if it is none."""
     try:
         with path.open("rb") as file:
             begin = b"".join(file.read(HEAD_BYTES).removeprefix(BOM_UTF8).split())
-        table = (read_json if begin.startswith((b"{", b"[{")) else read_text)(path)
+        return (read_json if begin.startswith((b"{", b"[{")) else read_text)(path)
     except (OSError, csv.Error, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read ({reason})") from None
-    return soundings(path, options, table)
 
 
 def read_json(path: Path) -> Table:
