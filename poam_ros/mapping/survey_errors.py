@@ -180,17 +180,17 @@ class SurveyErrors:
         cls, found: Calibration, soundings: Soundings, divisions: Divisions, corrected: bool
     ) -> SurveyErrors:
         """Those that the crossings of soundings show. ``corrected``: whether they are corrected
-        by ``found``, so that only what is uncertain of the corrections is left."""
+        by ``found``, so that only what is uncertain of the corrections is left; otherwise the
+        map's model has learned its positions' errors, as a rougher bottom."""
         spread, both = found.spread, np.zeros((len(soundings), 2))
         if not corrected:
-            both += (spread.position, spread.level)
+            both[:, 1] += spread.level
         for kind, left in found.left.items() if corrected else ():
             both += left[getattr(divisions, kind).code]
         line, day, recording = (len(labels.names) for labels in divisions)
         moving = recording if 1 < recording <= line / 2 else line
         wider = of_few(2 * (moving - 1)), of_few(day - 1)
-        position, level = both.T
-        return cls(spread, found.depth, soundings.xy, position, level, wider, corrected)
+        return cls(spread, found.depth, soundings.xy, *both.T, wider, corrected)
 
     def __getitem__(self, index: np.ndarray) -> SurveyErrors:
         """Those of some soundings."""
