@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields as rows_of
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.errors import InputError
+from ...core.errors import CholeskyError, InputError
 from ...core.geometry import Land
 from ...core.maps import StopCondition, UpdateReport
 from ..interface import Dataset, Drawn, ModelState, OnlineModel, Prediction, grid_points, until
@@ -110,7 +111,8 @@ class NeighbourGP(OnlineModel):
             return
         tried = [self._learned.average]
         if store.sites.own is None:  # what soundings' own noises are of medians is not known
-            tried.append(self._trainer.stationary(store.sites))
+            with suppress(CholeskyError):  # the learned kernel is still there
+                tried.append(self._trainer.stationary(store.sites))
         found = [errors_of(self._trainer.kernel(theta), store.sites, left) for theta in tried]
         losses = [loss_of(error, variance) for error, variance, _ in found]
         best = losses.index(min(losses))

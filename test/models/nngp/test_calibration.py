@@ -6,6 +6,7 @@ import pytest
 import torch
 from problems import built
 
+from poam_ros.core.errors import CholeskyError
 from poam_ros.models.interface import Dataset, Drawn
 from poam_ros.models.nngp.calibration import (
     errors_of,
@@ -88,6 +89,19 @@ def test_a_stationary_kernel_predicts_if_it_predicts_left_out_stretches_better()
     twin.update(new)
     other.update(new)  # goes on from what training learned
     assert not other.stationary and torch.equal(other.predict(at).mean, twin.predict(at).mean)
+
+
+def test_the_learned_kernel_predicts_if_no_stationary_one_can_be_fitted(monkeypatch):
+    data = survey(offset=0.0)
+    model = learned(data)
+    before = model.predict(data.X).mean
+
+    def fails(A, name):
+        raise CholeskyError(name)
+
+    monkeypatch.setattr("poam_ros.models.nngp.training.cholesky", fails)
+    model.calibrate(LINES)
+    assert not model.stationary and torch.equal(model.predict(data.X).mean, before)
 
 
 def test_a_kernel_that_differs_between_places_stays_where_the_bottom_does():
