@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import warnings
 from itertools import pairwise
 
@@ -115,6 +116,12 @@ def test_contours_of_all_formats_are_the_same_to_geopandas(lake, tmp_path):
             size = shapes.length if kind == LINE else shapes.area
             found[kind, ending] = size.groupby(features.depth.astype(float)).sum().to_dict()
     assert "title" in json.loads((tmp_path / "c.geojson").read_text())["provenance"]
+    text = (tmp_path / "c.kml").read_text()
+    styles = re.findall(r"<styleUrl>#(\w+)</styleUrl>", text)
+    assert {*styles} == {*re.findall(r'<Style id="(\w+)">', text)} == {LINE, AREA, BAND}
+    assert len(styles) == text.count("<Placemark")
+    assert re.findall(r"<visibility>(\d)", text) == ["1", "0", "0"]
+    assert "<name>6 m</name>" in text and "vertical_datum: not given" in text
     for kind in (LINE, AREA, BAND):
         assert list(found[kind, "gpkg"]) == [3, 4, 5, 6, 7]
         for ending in ("geojson", "kml"):

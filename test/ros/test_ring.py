@@ -69,9 +69,10 @@ def sim(python, ros_env, tmp_path):
     file.write_text(PARAMETERS)
     started = []
 
-    def start(name, *options):
-        command = [python, "-m", "poam_ros.app.cli", "sim", "--speed", "30", "--pilot", "diagonal"]
-        command += ["--max-samples", str(SAMPLES), "--params-file", str(file)]
+    def start(name, *options, within=()):
+        command = [*within, python, "-m", "poam_ros.app.cli", "sim", "--speed", "30"]
+        command += ["--pilot", "diagonal", "--max-samples", str(SAMPLES)]
+        command += ["--params-file", str(file)]
         process = subprocess.Popen(
             [*command, "--output", str(tmp_path / name), *options],
             env=ros_env,
@@ -209,6 +210,27 @@ def test_ctrl_c_before_the_first_map_says_what_there_is(ros, sim, eventually):
     )
     assert f"interrupted{said}" in output and "map.npz" not in written
     assert "Traceback" not in output + _logged(folder)
+    eventually(lambda: not _running(str(folder)), what="a process of it is left")
+
+
+#: Runs a command in a terminal, closes it once the pilot survey is shown, and prints the status.
+TERMINAL = """
+import os, pty, sys
+process, screen = pty.fork()
+if not process:
+    os.execv(sys.argv[1], sys.argv[1:])
+said = b""
+while b"pilot" not in said:
+    said += os.read(screen, 4096)
+os.close(screen)
+print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+"""
+
+
+def test_a_closed_terminal_ends_it_with_its_nodes(python, sim, eventually):
+    process, folder = sim("closed", "--speed", "1", within=(python, "-c", TERMINAL))
+    output, _ = process.communicate(timeout=LIMIT)
+    assert output == f"{128 + signal.SIGHUP}\n"
     eventually(lambda: not _running(str(folder)), what="a process of it is left")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import importlib.util
 import json
 import os
@@ -106,6 +107,7 @@ def _place(namespace: str) -> list[str]:
 
 
 FINISHED, FAILED, WRONG_ARGUMENTS = 0, 1, 2
+HUNG_UP = 128 + signal.SIGHUP
 #: More accurate than the defaults, which are the paper's.
 BETTER = {"method": "nngp", "planner": "path-entropy"}
 CHILDREN = ("mapper", "planner", "simulator")
@@ -116,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     """Run a simulated mission from start to end; returns the exit status.
 
     0: done, and the run's folder is written. 1: it failed. 2: a node refused its parameters.
-    130: it was interrupted; the partial results are written.
+    130, 129: it was interrupted, or its terminal was closed; the partial results are written.
 
     Raises:
         InputError: an option or a file is wrong, or rclpy is not installed.
@@ -153,9 +155,12 @@ def run(args: argparse.Namespace) -> int:
 
         def watch(self) -> None:
             nonlocal status
-            display.show(self.progress)
-            for line in processes.warnings():
-                display.print_line(line)
+            try:
+                display.show(self.progress)
+                for line in processes.warnings():
+                    display.print_line(line)
+            except OSError:  # the terminal is closed
+                self.finished = True
             if (ended := processes.ended()) is not None:
                 name, code, last_line = ended
                 last = " ".join(last_line.split())
@@ -163,21 +168,30 @@ def run(args: argparse.Namespace) -> int:
                 status = WRONG_ARGUMENTS if code == WRONG_ARGUMENTS else FAILED
                 self.finished = True
 
-    with ProgressDisplay() as display:
-        # The display shows progress; lines of the log would break it.
-        arguments = [*ros_arguments("monitor", options), "--log-level", "warn"]
-        if code := run_node(Monitor, arguments):
-            return code
-        (monitor,) = opened
-        if status == INTERRUPTED and (monitor.recorder.over or monitor.recorder.succeeded):
-            status = FINISHED if monitor.recorder.succeeded else FAILED
-        display.stop()
-        if status == FINISHED:
-            for line in _summary(monitor.progress, options):
-                display.print_line(line)
-        elif status == INTERRUPTED:
-            display.print_line(_partial_results(folder, before))
-        return status
+    display = ProgressDisplay()
+    try:
+        with display:
+            # The display shows progress; lines of the log would break it.
+            arguments = [*ros_arguments("monitor", options), "--log-level", "warn"]
+            if code := run_node(Monitor, arguments):
+                return code
+            (monitor,) = opened
+            if status == INTERRUPTED and (monitor.recorder.over or monitor.recorder.succeeded):
+                status = FINISHED if monitor.recorder.succeeded else FAILED
+            display.stop()
+            if status == FINISHED:
+                for line in _summary(monitor.progress, options):
+                    display.print_line(line)
+            elif status == INTERRUPTED:
+                display.print_line(_partial_results(folder, before))
+            return status
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        quiet = os.open(os.devnull, os.O_WRONLY)  # what is still in the streams has no reader
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(quiet, stream.fileno())
+        return HUNG_UP
 
 
 def _file_times(folder: Path) -> dict[str, int]:
