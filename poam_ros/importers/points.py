@@ -3,13 +3,13 @@ of Signal K (a line of JSON each), and the CSV of InfluxDB."""
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import repeat
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -24,7 +24,7 @@ from .cells import value_with_unit
 from .columns import MEANINGS, Table, meanings_of
 from .options import ReadOptions
 from .raw import RawSoundings
-from .tables import soundings
+from .tables import read_text, soundings
 
 #: Endings of files of points. (A GeoPackage has its signature at byte 68.)
 FEATURE_FILES = (".geojson", ".gpkg", ".shp", ".fgb", ".kml")
@@ -188,71 +188,58 @@ def read_signalk(path: Path, options: ReadOptions) -> RawSoundings:
             each other.
     """
     refused, heard, memory = Counter[str](), Counter[str](), MemoryMeter(f"{path}: its content")
-    table: dict[str, dict[tuple[str, str], str]] = {}
-    means, sources = dict[str, set[str]](), Counter[tuple[str, str]]()
+    wanted, counts = dict[str, bool](), Counter[tuple[str, str]]()
+    times = defaultdict[str, dict[tuple[str, str], str]](dict)
     try:
-        with path.open(encoding="utf-8", errors="replace", newline="") as file:
-            begin = file.read(4000)
-            file.seek(0)
-            values = _deltas if '"updates"' in begin else _values
-            for source, name, time, value in values(file, refused):
-                parts = value if isinstance(value, dict) else {"": value}
-                for part, each in parts.items():
-                    full = f"{name}.{part}" if part else name
-                    heard[full] += 1
-                    if full not in means:
-                        means[full] = {*meanings_of(full)} & {"latitude", "longitude", "depth"}
-                    if means[full]:
-                        memory.add(VALUE_BYTES)
-                        sources[full, source] += 1
-                        text = "" if each is None else str(each)
-                        table.setdefault(time, {})[full, source] = text
+        with path.open("rb") as file:
+            values = _deltas if b'"updates"' in file.read(4000) else _values
+        for source, name, time, value in values(path, refused):
+            parts = value if isinstance(value, dict) else {"": value}
+            for part, each in parts.items():
+                full = f"{name}.{part}" if part else name
+                heard[full] += 1
+                if full not in wanted:
+                    wanted[full] = bool({*meanings_of(full)} & {"latitude", "longitude", "depth"})
+                if wanted[full]:
+                    memory.add(VALUE_BYTES)
+                    counts[full, source] += 1
+                    times[time][full, source] = "" if each is None else str(each)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     columns = dict[tuple[str, str], str]()
-    for (name, source), count in sources.most_common():
-        if name not in columns.values():
-            columns[name, source] = name
-        elif "depth" in means[name]:
-            columns[name, source] = f"{name} ({source})"
-        else:
-            refused["other_receiver"] += count
-    rows = [[time, *(row.get(key, "") for key in columns)] for time, row in sorted(table.items())]
+    for name, source in (key for key, _ in counts.most_common()):
+        columns[name, source] = f"{name} ({source})" if name in columns.values() else name
+    rows = [[time, *(row.get(key, "") for key in columns)] for time, row in sorted(times.items())]
     there = ", ".join(f"{count} {name[:40]}" for name, count in heard.most_common(12))
     kind = f"a row per value: {there or 'none'}"
     whole = Table.of(("time", *columns.values()), rows, kind, str(path))
     return soundings(path, options, whole, refused=refused)
 
 
-def _deltas(file: TextIO, refused: Counter[str]) -> Iterator[Value]:
+def _deltas(path: Path, refused: Counter[str]) -> Iterator[Value]:
     """The values of deltas, a line each; a server's log has the time and the connection before."""
-    while line := file.readline(LONGEST_LINE):
-        line = line[max(line.find("{"), 0) :].strip(" \r\n,[]")
-        try:
-            for update in json.loads(line)["updates"]:
-                source = str(update.get("$source") or update.get("source", {}).get("label", ""))
-                for each in update.get("values", ()):
-                    yield source, str(each["path"]), str(update["timestamp"]), each["value"]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            refused["bad_message"] += bool(line)
+    with path.open(encoding="utf-8", errors="replace") as file:
+        while line := file.readline(LONGEST_LINE):
+            line = line[max(line.find("{"), 0) :].strip(" \r\n,[]")
+            try:
+                for update in json.loads(line)["updates"]:
+                    source = str(update.get("$source") or update.get("source", {}).get("label", ""))
+                    for each in update.get("values", ()):
+                        yield source, str(each["path"]), str(update["timestamp"]), each["value"]
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                refused["bad_message"] += bool(line)
 
 
-def _values(file: TextIO, refused: Counter[str]) -> Iterator[Value]:
-    """The values of InfluxDB's table: a row each, with the name of a field; headers anywhere."""
-    header: list[str] = []
-    for row in csv.reader(file):
-        if not row or row[0].startswith("#"):
-            continue
-        if "_time" in row and "_value" in row:
-            header = row
-            continue
+def _values(path: Path, refused: Counter[str]) -> Iterator[Value]:
+    """The values of InfluxDB's table: a row each, with the name of a field."""
+    columns, none = read_text(path).columns, repeat("")
+    source = columns.get("source", columns.get("$source", none))
+    others = (columns.get(name, none) for name in ("_measurement", "_field", "_time", "_value"))
+    for own, name, field, time, value in zip(source, *others, strict=False):
         try:
-            cells = dict(zip(header, row, strict=True))
-            value = json.loads(cells["_value"]) if cells["_value"][:1] == "{" else cells["_value"]
+            every = json.loads(value) if value.startswith("{") else value
         except ValueError:
             refused["bad_message"] += 1
             continue
-        field = "" if isinstance(value, dict) else cells.get("_field", "")
-        parts = filter(None, (cells.get("_measurement", ""), "" if field == "value" else field))
-        source = cells.get("source", cells.get("$source", ""))
-        yield source, ".".join(parts), cells["_time"], value
+        field = "" if every is not value or field == "value" else field
+        yield own, ".".join(filter(None, (name, field))), time, every

@@ -34,20 +34,19 @@ Read = Callable[[Path, ReadOptions], RawSoundings | Soundings]
 HEAD = 65_536
 #: What cannot be read, by the ending of its name, and how it becomes what can.
 CONVERTED = {
-    (".xlsx", ".xls", ".ods", ".numbers"): "a spreadsheet: save its sheet as CSV",
-    (".sl2", ".sl3", ".slg"): "a recording of Lowrance: install the reader of docs/extend.md, or "
-    "convert it to CSV (by the Python library sonarlight)",
-    (".dat", ".son", ".idx"): "a recording of Humminbird: export it as CSV (HumViewer, PyHum)",
-    (".rsd", ".adm"): "a file of Garmin: export tracks with depths as GPX (HomePort)",
-    (".xtf", ".jsf", ".s7k", ".all", ".kmall", ".gsf", ".hsx"): "a survey of a multibeam or "
-    "side-scan sonar: export soundings as x, y, z (MB-System: mblist)",
-    (".tif", ".tiff", ".nc", ".grd", ".asc"): "a grid: convert it to points (gdal_translate -of "
-    "XYZ)",
-    (".bag",): "a recording of ROS 1 (rosbags-convert makes one of ROS 2), or a grid "
-    "(gdal_translate -of XYZ)",
-    (".fit",): "a file of Garmin FIT: convert it to GPX or CSV (gpsbabel)",
-    (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".zstd"): "compressed: unpack it first "
-    "(recordings of ROS 2: ros2 bag convert)",
+    "xlsx xls ods numbers": "a spreadsheet: save its sheet as CSV",
+    "sl2 sl3 slg": "a recording of Lowrance: install the reader of docs/extend.md, or convert it "
+    "to CSV (by the Python library sonarlight)",
+    "dat son idx": "a recording of Humminbird: export it as CSV (HumViewer, PyHum)",
+    "rsd adm": "a file of Garmin: export tracks with depths as GPX (HomePort)",
+    "xtf jsf s7k all kmall gsf hsx": "a survey of a multibeam or side-scan sonar: export soundings "
+    "as x, y, z (MB-System: mblist)",
+    "tif tiff nc grd asc": "a grid: convert it to points (gdal_translate -of XYZ)",
+    "bag": "a recording of ROS 1 (rosbags-convert makes one of ROS 2), or a grid (gdal_translate "
+    "-of XYZ)",
+    "fit": "a file of Garmin FIT: convert it to GPX or CSV (gpsbabel)",
+    "zip 7z rar gz bz2 xz zst zstd": "compressed: unpack it first (recordings of ROS 2: ros2 bag "
+    "convert)",
 }
 #: The same by the first bytes. Of canboat: time, priority, PGN, source, destination, length, bytes.
 NMEA_2000 = "a log of NMEA 2000: convert it to NMEA 0183 (canboat: n2kd)"
@@ -161,7 +160,7 @@ def find_reader(path: Path, name: str = "") -> str:
         except InputError as error:  # of a package whose reader cannot be loaded
             log.warning("reader %s", error)
     for endings, what in CONVERTED.items():
-        if path.suffix.lower() in endings:
+        if path.suffix[1:].lower() in endings.split():
             raise InputError(f"{path}: cannot be read, as it is {what}")
     kinds = "; ".join(f"{own}: {READERS[own].kind}" for own in READERS)
     raise InputError(
