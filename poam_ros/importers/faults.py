@@ -27,39 +27,12 @@ POSITION_JUMP, FROZEN, REPEATED = "position_jump", "repeats_last_depth", "repeat
 #: A place is wrong if it is this many times as far out as 90 % of all, and at least this far (m).
 #: Fewer places than ``FEWEST`` do not show it.
 FAR_TIMES, FAR_M, FEWEST = 20.0, 50_000.0, 20
-#: A percentage of confidence below this is no reading, as on a vehicle.
-UNSURE = 50.0
-#: The deepest value is the sonar's limit if it is repeated this often, and this many times the next
-#: one.
-LIMIT_COUNT, LIMIT_RATIO = 5, 1.5
-
-#: Fewer positions, or a shorter log (s), do not show the vehicle's speed: over a second or more,
-#: the median of so many, which it seldom exceeds; the factor by which it may for a moment, and the
-#: smallest limit (m/s), which wind and waves give to slow vehicles, too.
+#: Fewer positions, or a shorter log (s), do not show the vehicle's speed.
 FEWEST_POSITIONS, SHORTEST = 9, 9.0
-STEPS, SELDOM, MARGIN, LEAST_SPEED = 9, 0.98, 1.5, 3.0
-#: A step of this length (m), and of so many times the receiver's noise, is possible at any time.
-LEAST_STEP, NOISES = 3.0, 3.0
-#: Between positions farther apart in time than this (s), and than this many usual intervals,
-#: nobody knows what the vehicle did.
-GAP, GAPS = 10.0, 5.0
-#: An excursion takes at most this time (s) and this share of the log; at its ends, this time.
-LONGEST, SHARE, AT_ENDS = 600.0, 0.25, 60.0
-#: With more parts than this share of the positions, or this share of positions in excursions, the
-#: log is not that of one vehicle.
-TOO_MANY, OTHERS = 0.1, 0.2
+#: Between positions farther apart in time than this (s) nobody knows what the vehicle did.
+GAP = 10.0
 #: Maximum number of jumps in warnings.
 WARNED = 3
-
-#: Places this near (m) at the same time are the same: six decimals of a degree are 0.1 m.
-SAME_PLACE = 0.3
-#: Fewer soundings than this are no repetition: two pings may follow each other where a file ends.
-FEWEST_REPEATED = 10
-#: A file whose times go back by more than this (ns) may repeat itself; in more parts it is sorted
-#: by something else.
-BACK, PARTS = 10 * SECOND, 20
-#: Larger differences of depths (m) are reported.
-OTHER_DEPTH = 0.1
 
 
 def impossible(
@@ -71,7 +44,7 @@ def impossible(
     return {
         "not_a_number": ~(np.isfinite(place).all(1) & np.isfinite(height)),
         "impossible_place": ~(np.abs(place) <= limits).all(1),
-        "wild_elevation": ~(np.abs(height) * UNITS[unit] <= MAX_ELEVATION),
+        "wild_elevation": ~(np.abs(height) * UNITS[unit or "m"] <= MAX_ELEVATION),
     }
 
 
@@ -85,12 +58,13 @@ def no_readings(height: np.ndarray) -> dict[str, np.ndarray]:
         others = size if sentinel.all() else size[~sentinel]
         least, typical = np.quantile(others, (0.99 if sentinel.all() else 0.01, 0.99))
         apart = (size > 2 * typical) | ((size >= 99) & (2 * size < least))  # 9999 mm among 30,000
-        other_side = np.sign(height) != np.sign(np.median(height))
-        lost = (sentinel & (other_side | apart)) | (height == 0)
+        lost = sentinel & (apart | (np.sign(height) != np.sign(np.median(height))))
+    # The deepest value is the sonar's limit if it is repeated, and much more than the next one.
     deepest = size[~lost].max(initial=0)
     below = size[~lost & (size < deepest)]
-    often = len(below) > 0 and (size[~lost] == deepest).sum() >= LIMIT_COUNT
-    limit = (size == deepest) & bool(often and deepest > LIMIT_RATIO * below.max())
+    limit = (size == deepest) & bool(
+        len(below) and (size[~lost] == deepest).sum() >= 5 and deepest > 1.5 * below.max()
+    )
     return {"no_reading": lost, "sonar_limit": limit}
 
 
@@ -125,11 +99,11 @@ def uncertain(confidence: np.ndarray, least: float | None) -> tuple[np.ndarray, 
 
     Args:
         confidence: as the instrument writes it: a percentage, or a flag [N]; NaN: unknown.
-        least: that is accepted; None: ``UNSURE`` of a percentage, and any flag but 0.
+        least: that is accepted; None: 50 of a percentage, as on a vehicle, and any flag but 0.
     """
     known = confidence[np.isfinite(confidence)]
     if least is None and len(known) and 10 < known.max() <= 100 and known.min() >= 0:
-        least = UNSURE
+        least = 50.0
     if len(known) and least is not None:
         return confidence < least, f", {{}} of at least {least:g}"
     if not len(known) or (known == 0).mean() > 0.5:  # 0 is what most have: all is well
@@ -164,9 +138,10 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
     if len(usual) < FEWEST_POSITIONS or usual.sum() < SHORTEST:
         return refused
     interval = float(np.median(usual))
-    speed = max(MARGIN * _speed(since, at, interval), LEAST_SPEED)
+    # At least what wind and waves give to slow vehicles, too; for a moment more than usual.
+    speed = max(1.5 * _speed(since, at, interval), 3.0)
     noise = float(np.quantile(np.hypot(*(at[1:-1] - (at[:-2] + at[2:]) / 2).T), 0.9))
-    reach = LEAST_STEP + NOISES * noise + speed * interval
+    reach = 3.0 + 3 * noise + speed * interval  # m, possible at any time
     apart = since[1:] - until[:-1]
     jumps = np.hypot(*np.diff(at, axis=0).T) > reach + speed * np.maximum(apart, 0)
     if not jumps.any():
@@ -179,9 +154,9 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
         """Whether the vehicle may go from a to b if it leaves a at that time."""
         return bool(np.hypot(*(at[b] - at[a])) <= reach + speed * (since[b] - left[a]))
 
-    longest = min(LONGEST, SHARE * float(usual.sum()))
+    longest = min(600.0, float(usual.sum()) / 4)  # an excursion, s
     wrong, held, stays, divided = list[int](), list[int](), list[int](), 0
-    begins_anew = (apart < 0) | (apart > max(GAP, GAPS * interval))
+    begins_anew = (apart < 0) | (apart > max(GAP, 5 * interval))
     for track in np.split(np.arange(len(at)), np.flatnonzero(begins_anew) + 1):
         parts = np.split(track, np.flatnonzero(jumps[track[:-1]]) + 1)
         kept = list[list[int]]()
@@ -203,14 +178,12 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
             else:
                 kept.append(part)
         for index in (0, -1):
-            if len(kept) > 1 and lasts(kept[index]) <= min(longest, AT_ENDS):
+            if len(kept) > 1 and lasts(kept[index]) <= min(longest, 60):
                 wrong += kept.pop(index)
         divided += len(parts) - 1
         stays += [part[0] for part in kept[1:]]
-    if (
-        divided > max(2 * WARNED, TOO_MANY * len(known))
-        or (end - begin)[wrong].sum() > OTHERS * len(known)
-    ):  # fmt: skip
+    many = divided > max(2 * WARNED, len(known) / 10)
+    if many or (end - begin)[wrong].sum() > len(known) / 5:
         log.warning(
             "%s: positions jump back and forth, as those of several vehicles do: none are refused "
             "as %s. Map each vehicle from a file of its own", where, POSITION_JUMP,
@@ -237,20 +210,13 @@ def spread(seconds: np.ndarray) -> np.ndarray:
 
 
 def _speed(seconds: np.ndarray, xy: np.ndarray, interval: float) -> float:
-    """The speed that the vehicle seldom exceeds, in m/s: the median over ``STEPS`` steps of a
-    second or more each; ``interval``: of positions, in s."""
-    every = slice(None, None, max(1, min(round(1 / interval), len(xy) // (2 * STEPS))))
+    """The speed that the vehicle seldom exceeds, in m/s: the median over 9 steps of a second or
+    more each; ``interval``: of positions, in s."""
+    every = slice(None, None, max(1, min(round(1 / interval), len(xy) // 18)))
     length, since = np.hypot(*np.diff(xy[every], axis=0).T), np.diff(seconds[every])
     speed = np.divide(length, since, out=np.zeros(len(since)), where=since > 0)
-    windows = sliding_window_view(np.pad(speed, STEPS // 2, "reflect"), STEPS)
-    return float(np.quantile(np.median(windows, axis=1), SELDOM))
-
-
-def seconds_of(stamp_ns: np.ndarray) -> np.ndarray:
-    """Times in s since the first [N]; NaN where they are unknown (0)."""
-    known = stamp_ns != 0
-    first = stamp_ns[known].min() if known.any() else 0
-    return np.where(known, (stamp_ns - first) / SECOND, np.nan)
+    windows = sliding_window_view(np.pad(speed, 4, "reflect"), 9)
+    return float(np.quantile(np.median(windows, axis=1), 0.98))
 
 
 def frozen(where: str, xy: np.ndarray, height: np.ndarray) -> np.ndarray:
@@ -279,36 +245,37 @@ def without_repeats(soundings: Soundings, files: Sequence[Path]) -> Soundings:
 
     Where times or their dates are unknown, a file is left out that is the same as another one.
     """
-    stamps = soundings.stamp_ns
-    if stamps is not None and not (len(stamps) and (stamps > DATES).all()):
+    stamps, count = soundings.stamp_ns, len(soundings)
+    if stamps is None or not count or not (stamps > DATES).all():
         stamps = None
     ends = np.searchsorted(soundings.row, [first for _, first in soundings.files[1:]]).tolist()
     parts = list[tuple[str, np.ndarray]]()
-    for path, (a, b) in zip(files, pairwise([0, *ends, len(soundings)]), strict=True):
-        goes_back = [False] if stamps is None else np.diff(stamps[a:b]) < -BACK
+    for path, (a, b) in zip(files, pairwise([0, *ends, count]), strict=True):
+        goes_back = [False] if stamps is None else np.diff(stamps[a:b]) < -10 * SECOND
         back = np.flatnonzero(goes_back) + 1
-        own = np.split(np.arange(a, b), back if len(back) < PARTS else [])
+        # In more parts it is sorted by something else.
+        own = np.split(np.arange(a, b), back if len(back) < 20 else [])
         parts += [(path.name, each) for each in own]
-    left, out = [], np.zeros(len(soundings), dtype=bool)
+    left, out = [], np.zeros(count, dtype=bool)
     for later, (name, these) in enumerate(parts):
         for earlier, others in parts[:later]:
             rest = these[~out[these]]
             found, match = _same(soundings, stamps, rest, others)
-            if len(found) < max(1, min(FEWEST_REPEATED, len(rest))):
+            # Two pings may follow each other where a file ends.
+            if len(found) < max(1, min(10, len(rest))):
                 continue
-            mask = np.isin(np.arange(len(out)), found)
+            out[found] = True
             off = float(np.abs(soundings.z[found] - soundings.z[match]).max())
             where = earlier if name != earlier else "an earlier part of it"
             log.warning(
                 "%s: %s of %d also in %s at the same %s: left out%s",
                 name, quantity(len(found), "sounding"), len(these), where,
                 "places, with the same depths" if stamps is None else "time and place",
-                f" (depths differ by up to {off:.2g} m: give the right file first)"
-                if off > OTHER_DEPTH else "",
+                f" (depths differ by up to {off:.2g} m: give the right file first)" * (off > 0.1),
             )  # fmt: skip
-            out |= mask
+            mask = np.isin(np.arange(count), found)
             left.append(soundings.left(mask, REPEATED, f"also in {where}"))
-    return soundings.without(*left) if left else soundings
+    return soundings.without(*left)
 
 
 def _same(
@@ -322,9 +289,10 @@ def _same(
         first, second = (np.round(1000 * soundings.xyz[each]) for each in (these, others))
         return (these, others) if np.array_equal(first, second) else (these[:0], others[:0])
     whole = any(not (stamps[each] % SECOND).any() for each in (these, others))
-    keys = stamps // SECOND if whole else np.round(stamps / 1e6)
-    points = np.column_stack((keys, soundings.xy))
-    reach = 1.000001 * SAME_PLACE
-    near, match = cKDTree(points[others]).query(points[these], p=np.inf, distance_upper_bound=reach)
+    points = np.column_stack((np.round(stamps / 1e6), soundings.xy))
+    if whole:
+        points[:, 0] = stamps // SECOND
+    # Within 0.3 m: six decimals of a degree are 0.1 m.
+    near, match = cKDTree(points[others]).query(points[these], p=np.inf, distance_upper_bound=0.3)
     known = np.isfinite(near)
     return these[known], others[match[known]]

@@ -12,7 +12,7 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..frontend.pings import MAX_LEVEL
 from ..mapping.soundings import DATES
-from .cells import NO_READING, UNITS, Times, is_clock, is_date
+from .cells import NO_READING, UNITS, Times, is_clock
 from .columns import plain_column_name, words_of
 from .tables import table_of
 
@@ -94,12 +94,11 @@ class WaterLevels:
         if none.any():
             left = quantity(int(none.sum()), "reading")
             log.warning("%s: %s of %g m left out", path, left, level[none][0])
-        kept = np.flatnonzero(kept & ~none)
-        kept = kept[np.argsort(stamp_ns[kept], kind="stable")]
-        clock = all(is_clock(text) for text in texts)
-        daily = not clock and all(is_date(text) and ":" not in text for text in texts)
+        order = np.argsort(stamp_ns, kind="stable")
+        order = order[(kept & ~none)[order]]
+        clock, daily = all(map(is_clock, texts)), [each.clock for each in when] == ["date"]
         stamp_ns -= min(zones.values()) * 3600 * SECOND
-        return cls(path, stamp_ns[kept], level[kept], daily, clock)
+        return cls(path, stamp_ns[order], level[order], daily, clock)
 
     def at(self, stamp_ns: np.ndarray) -> np.ndarray:
         """The level at times [N], linear between readings, in m; NaN before the first reading and

@@ -20,7 +20,6 @@ from ..core.errors import InputError, quantity, requires_extra
 from ..core.files import UNREADABLE
 from ..core.geodesy import WGS84, transformed
 from ..core.reading import LONGEST_LINE, MemoryMeter, refuse_large_dataset
-from .cells import value_with_unit
 from .columns import MEANINGS, Table, meanings_of
 from .options import ReadOptions
 from .raw import RawSoundings
@@ -120,19 +119,13 @@ def _table_of(
     # Of a whole collection, as in crowd-sourced bathymetry (IHO B-12); pyogrio does not give it.
     if head.lstrip().startswith(b"{") and (unit := _UNIT.search(head)):
         columns["depth unit"] = np.full(len(points), unit[1].decode())
-    texts = [[_text(cell) for cell in cells.tolist()] for cells in columns.values()]
-    rows = map(list, zip(*texts, strict=True))
-    table = Table.of(tuple(columns), rows, f"points of {path.suffix[1:] or 'a GIS'}", str(path))
+    rows = (
+        ["" if cell is None or cell != cell else str(cell) for cell in row]
+        for row in zip(*(cells.tolist() for cells in columns.values()), strict=True)
+    )
+    kind = f"points of {path.suffix[1:] or 'a GIS'}"
+    table = Table.of(tuple(columns), rows, kind, str(path), comma=True)  # in texts: 8,2 m
     return table, "" if degrees or crs is None else str(meta["crs"])
-
-
-def _text(cell: Any) -> str:
-    """An attribute as the cell of a table."""
-    if cell is None or cell != cell:
-        return ""
-    if isinstance(cell, str) and value_with_unit(cell):
-        return cell.replace(",", ".")
-    return str(cell)
 
 
 def read_gpx(path: Path, options: ReadOptions) -> RawSoundings:

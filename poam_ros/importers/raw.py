@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.geodesy import WGS84, GeoReference, coordinate_system, rough_metres, transformed
 from ..core.geometry import MAX_COORDINATE
@@ -26,7 +27,6 @@ from .faults import (
     impossible_positions,
     no_position,
     no_readings,
-    seconds_of,
     without_repeats,
 )
 from .look import FEWEST, look, swapped
@@ -43,9 +43,8 @@ class RawSoundings:
         height: depth below the water's surface, positive down, where ``down``; else elevation
             above the datum, positive up [N], in ``unit``.
         degrees, down: see there.
-        unit: of the heights, a key of ``UNITS``; ``unit_said``: the file says so.
+        unit: of the heights, a key of ``UNITS``; empty: m, as the file does not say it.
         crs: of x and y, as pyproj takes it; empty: metres of no known place.
-        place_unit: of x and y, before they became metres; empty: the file does not say.
         stamp_ns: times of measurement [N], in ns since 1970 (UTC), or since whatever the file
             counts from; 0 where one is unknown, None where it has none.
         row: the number of each in the file, from 0, rising [N]; None: 0 to N - 1.
@@ -54,10 +53,9 @@ class RawSoundings:
         layout: of the file, in some words.
         refused: how many other rows or messages of the file are no soundings, by reason.
         reason: why each is left out [N], text; empty: it is not. None: none is.
-        columns: of a table, by their meanings.
-        source: for the record, as plain values.
+        source: for the record, as plain values; of a table ``columns``: names by their meanings;
+            ``place_units``: of x and y, before they became metres; empty: the file does not say.
         x_y: places as the file has them, if these became degrees.
-        fixed: whether places are interpolated between positions that were judged themselves.
         level: elevation of the water's surface, of each [N] or of all, in m; NaN: unknown. None: as
             the options say.
     """
@@ -66,10 +64,8 @@ class RawSoundings:
     height: np.ndarray
     degrees: bool = True
     down: bool = True
-    unit: str = "m"
-    unit_said: bool = field(default=False, kw_only=True)
+    unit: str = ""
     crs: str = ""
-    place_unit: str = "m"
     stamp_ns: np.ndarray | None = None
     row: Any = None
     labels: Mapping[str, Labels] = field(default_factory=dict)
@@ -77,10 +73,8 @@ class RawSoundings:
     layout: str = ""
     refused: Counter[str] = field(default_factory=Counter)
     reason: Any = None
-    columns: Mapping[str, str] = field(default_factory=dict, compare=False)
     source: Mapping[str, Any] = field(default_factory=dict)
     x_y: np.ndarray | None = None
-    fixed: bool = False
     level: np.ndarray | None = None
 
     def __post_init__(self) -> None:
@@ -95,8 +89,13 @@ class RawSoundings:
             raise InputError(
                 f"soundings: expected places [N, 2], and heights, times and rows [N], got {shapes}"
             )
-        if self.unit not in UNITS:
+        if self.unit not in ("", *UNITS):
             raise InputError(f"units: expected one of {', '.join(UNITS)}, got '{self.unit}'")
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The names of a table's columns by their meanings."""
+        return self.source.get("columns", {})
 
     @property
     def kept(self) -> np.ndarray:
@@ -159,18 +158,27 @@ class RawSoundings:
             kept = ~np.any(list(wrong.values()), axis=0)
             wrong["far_away"] = far_away(place, kept, degrees, options.near)
             found = found.without(wrong)
-        if self.stamp_ns is not None and not self.fixed:
-            seconds = seconds_of(self.stamp_ns[found.kept])
-            found = found.without(
-                {POSITION_JUMP: impossible_positions(where, seconds, found.metres)}
-            )
+        if self.stamp_ns is not None:
+            stamps = self.stamp_ns[found.kept]
+            since = (stamps - stamps.max(initial=0)) / SECOND
+            seconds = np.where(stamps == 0, np.nan, since)
+            jumps = impossible_positions(where, seconds, found.metres)
+            found = found.without({POSITION_JUMP: jumps})
         if not len(at := found.kept):
             reasons = ", ".join(f"{n} {reason}" for reason, n in found.lost.items()) or "no rows"
             if found.lost["impossible_place"]:
                 reasons += f", such as {self.place[0].tolist()}"
             raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.understood}")
         if degrees and options.near is not None:
-            found._check_near(where, options.near)
+            middle = np.median(found.place[at], axis=0)
+            places = rough_metres(np.array((options.near, middle, middle[::-1])))
+            away, turned = np.hypot(*(places[1:] - places[0]).T)
+            if away > FAR_TIMES * FAR_M:
+                raise Unclear(
+                    "{}: expected the water at {:.2f}, {:.2f} (--near, or the first file), got "
+                    "one {:.0f} km away".format(where, *options.near, away / 1000),
+                    swapped(self.columns) if turned < FAR_TIMES * FAR_M else [],
+                )
         found = found.without({FROZEN: frozen(where, found.metres, self.height[at])})
         if not options.trusted:
             wild = self.height[found.reason == "wild_elevation"]
@@ -183,8 +191,7 @@ class RawSoundings:
                 )
             surface = 0.0 if options.levels is not None else options.water_level
             depth = (surface - found.elevation(surface, options))[found.kept]
-            said = options.unit_of[0] or self.unit * self.unit_said
-            look(where, found.metres, depth, found, said)
+            look(where, found.metres, depth, found, options.unit_of[0] or self.unit)
         if options.levels is None or self.stamp_ns is None:
             return found
         at, level = found.kept, np.full(len(self.height), np.nan)
@@ -197,22 +204,9 @@ class RawSoundings:
             )
         return replace(found.without({"no_water_level": ~known}), level=level)
 
-    def _check_near(self, where: str, near: tuple[float, float]) -> None:
-        middle = np.median(self.place[self.kept], axis=0)
-        straight, turned = (
-            float(np.hypot(*np.diff(rough_metres(np.array((near, there))), axis=0)[0]))
-            for there in (middle, middle[::-1])
-        )
-        if straight > FAR_TIMES * FAR_M:
-            raise Unclear(
-                f"{where}: expected the water at {near[0]:.2f}, {near[1]:.2f} (--near, or the "
-                f"first file), got one {straight / 1000:.0f} km away",
-                swapped(self.columns) if turned < FAR_TIMES * FAR_M else [],
-            )
-
     def elevation(self, level: np.ndarray | float, options: ReadOptions) -> np.ndarray:
         """Elevations [N], in m, if the water's surface is at ``level``."""
-        unit = UNITS[self.unit]
+        unit = UNITS[self.unit or "m"]
         metres = self.height if unit == 1 else unit * self.height
         if not self.down and options.sound_scale == 1:
             return metres  # to the last bit
@@ -237,18 +231,14 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
         elevation = raw.elevation(level, options)
         depths.append(level - elevation)
         elevations.append(elevation)
-    labels, group = _labels(raws), Labels(row, ())
-    if all(options.by in raw.labels for raw in raws):
-        group = labels[str(options.by)]
-    source: dict[str, Any] = {
-        "files": [
-            {"file": str(path), **raw.source, "understood": raw.understood, "written": raw.layout}
-            for path, raw in checked.items()
-        ]
-    }
-    if not several:
-        (source,) = source["files"]
-        del source["file"]
+    labels = _labels(raws)
+    known = all(options.by in raw.labels for raw in raws)
+    group = labels[str(options.by)] if known else Labels(row, ())
+    own = [{**raw.source, "understood": raw.understood, "written": raw.layout} for raw in raws]
+    source: dict[str, Any] = own[0]
+    if several:
+        pairs = zip(checked, own, strict=True)
+        source = {"files": [{"file": str(path), **each} for path, each in pairs]}
     if projection is not None:
         origin = [projection.latitude, projection.longitude]
         source |= {"origin": origin, "heading": 0.0, "crs": projection.local_crs}

@@ -275,6 +275,6 @@ def looked_at(path: Path, found: Soundings, trusted: bool) -> Soundings:
         if not trusted:
             look(str(path), found.xy[known], ranges[known])
     except Unclear as asked:
-        answers = {each.when: as_words(each.applied(DEFAULTS)) for each in asked.answers}
-        raise Question(asked.text, answers) from None
+        words = {each.when: as_words(each.applied(DEFAULTS)) for each in asked.answers}
+        raise Question(asked.text, words) from None
     return found

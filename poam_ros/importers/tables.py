@@ -339,9 +339,8 @@ def soundings(
         code = [known.setdefault(cell.strip(), len(known)) for cell in table.columns[name]]
         labels[name] = Labels(np.array(code, dtype=int)[kept], tuple(known))
     found = RawSoundings(
-        place, height, degrees, down, unit, crs, place_unit, stamp_ns if timed.any() else None,
-        row, labels, columns={m: names[m] for m in (*PLACES[degrees], HEIGHTS[down])},
-        fixed=fixed, unit_said=bool(said), layout=table.description, refused=refused or Counter(),
+        place, height, degrees, down, said, crs, stamp_ns if timed.any() else None, row, labels,
+        layout=table.description, refused=refused or Counter(),
         understood=_described(names, said, place_unit) + note + written,
         source={"columns": names, "units": unit, "place_units": place_unit},
     ).without(wrong)  # fmt: skip

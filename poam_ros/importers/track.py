@@ -48,14 +48,12 @@ class Track:
         seconds: times of all positions [K], in any order, in s; NaN: unknown.
         place: latitude and longitude in degrees, or x and y in m [K, 2].
         degrees: which of the two.
-        at: numbers of sentences or rows, if positions are interpolated by these, not by time.
-        gap: the longest time (s) between two that a depth is placed by; without times it is
-            ``GAP_ROWS`` times the usual distance of ``at``.
+        at: numbers of rows, if positions are interpolated by these, not by time.
     """
 
     def __init__(
         self, where: str, seconds: np.ndarray, place: np.ndarray, degrees: bool = True,
-        at: np.ndarray | None = None, gap: float = GAP,
+        at: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         at = seconds if at is None else at
         known = np.flatnonzero(np.isfinite(at) & ~no_position(place, degrees))
@@ -65,7 +63,7 @@ class Track:
             self._place[:, 1] = np.unwrap(self._place[:, 1], period=360.0)
         xy = rough_metres(self._place) if degrees else self._place
         self._false = impossible_positions(where, seconds, xy)
-        self._degrees, self._axis, self._gap = degrees, seconds, gap
+        self._degrees, self._axis, self._gap = degrees, seconds, GAP
         if not np.isfinite(seconds).any():
             self._axis = self._at
             self._gap = GAP_ROWS * float(np.median(np.diff(self._at))) if len(self) > 1 else 0.0
@@ -75,11 +73,9 @@ class Track:
 
     def places(self, at: np.ndarray) -> np.ndarray:
         """Places [N, 2] at ``at`` [N]; NaN before the first position and after the last one."""
-        if not len(self):
-            return np.full((len(at), 2), np.nan)
-        found = np.column_stack([
-            np.interp(at, self._at, each, left=np.nan, right=np.nan) for each in self._place.T
-        ])  # fmt: skip
+        found = np.full((len(at), 2), np.nan)
+        for column, each in zip(found.T, self._place.T, strict=True):
+            column[:] = np.interp(at, self._at, each, np.nan, np.nan) if len(self) else np.nan
         if self._degrees:
             found[:, 1] = (found[:, 1] + 180.0) % 360.0 - 180.0
         return found

@@ -54,8 +54,8 @@ def test_no_boat_is_so_fast():
 
 def test_times_that_go_to_and_fro_say_nothing_of_the_speed():
     place = np.array((58.2, 11.4)) + XY / 111_320
-    to_and_fro, names = 10**9 * (5 + T % 2), {"latitude": "a", "longitude": "b"}
-    raw = RawSoundings(place, DEPTH, degrees=True, stamp_ns=to_and_fro, columns=names)
+    to_and_fro, names = 10**9 * (5 + T % 2), {"columns": {"latitude": "a", "longitude": "b"}}
+    raw = RawSoundings(place, DEPTH, degrees=True, stamp_ns=to_and_fro, source=names)
     with np.errstate(all="raise"):
         look("log", XY, DEPTH, raw)
 
@@ -87,7 +87,7 @@ def test_exchanged_columns_show_by_the_speed_along_each(timed):
 
     def look_at(place):
         names = {"latitude": "lat", "longitude": "lon"}
-        raw = RawSoundings(place, depth, stamp_ns=stamp, columns=names)
+        raw = RawSoundings(place, depth, stamp_ns=stamp, source={"columns": names})
         look("log", rough_metres(place), depth, raw)
 
     look_at(place)
