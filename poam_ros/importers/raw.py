@@ -171,8 +171,10 @@ class RawSoundings:
             raise InputError(f"{path}: expected soundings, got none ({reasons}): {self.understood}")
         if degrees and options.near is not None:
             middle = np.median(found.place[at], axis=0)
-            places = rough_metres(np.array((options.near, middle, middle[::-1])))
-            away, turned = np.hypot(*(places[1:] - places[0]).T)
+            away, turned = (
+                np.hypot(*np.diff(rough_metres(np.array((options.near, there))), axis=0)[0])
+                for there in (middle, middle[::-1])
+            )
             if away > FAR_TIMES * FAR_M:
                 raise Unclear(
                     "{}: expected the water at {:.2f}, {:.2f} (--near, or the first file), got "
@@ -189,8 +191,7 @@ class RawSoundings:
                     f"{where}: {odd} of {odd + len(found.kept)} rows have places or depths that "
                     "cannot be: expected degrees and m, or units in the header"
                 )
-            surface = 0.0 if options.levels is not None else options.water_level
-            depth = (surface - found.elevation(surface, options))[found.kept]
+            depth = found.heights(options)[0][found.kept]
             look(where, found.metres, depth, found, options.unit_of[0] or self.unit)
         if options.levels is None or self.stamp_ns is None:
             return found
@@ -204,14 +205,16 @@ class RawSoundings:
             )
         return replace(found.without({"no_water_level": ~known}), level=level)
 
-    def elevation(self, level: np.ndarray | float, options: ReadOptions) -> np.ndarray:
-        """Elevations [N], in m, if the water's surface is at ``level``."""
+    def heights(self, options: ReadOptions) -> tuple[np.ndarray, np.ndarray]:
+        """Depths below the water's surface, and elevations [N], in m."""
+        level: Any = options.water_level if self.level is None else self.level
         unit = UNITS[self.unit or "m"]
         metres = self.height if unit == 1 else unit * self.height
         if not self.down and options.sound_scale == 1:
-            return metres  # to the last bit
+            return level - metres, metres  # to the last bit
         under = metres if self.down else level - metres
-        return level - options.draught - options.sound_scale * under
+        elevation = level - options.draught - options.sound_scale * under
+        return level - elevation, elevation
 
 
 def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundings:
@@ -225,12 +228,7 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
     # A file's rows follow those of the file before it.
     begins = np.append(0, np.cumsum([int(raw.row[-1]) + 1 for raw in raws])).tolist()
     row = np.concatenate([begin + raw.row for begin, raw in zip(begins, raws, strict=False)])
-    depths, elevations = [], []
-    for raw in raws:
-        level = np.full(len(raw.height), options.water_level) if raw.level is None else raw.level
-        elevation = raw.elevation(level, options)
-        depths.append(level - elevation)
-        elevations.append(elevation)
+    depth, z = map(np.concatenate, zip(*(raw.heights(options) for raw in raws), strict=True))
     labels = _labels(raws)
     known = all(options.by in raw.labels for raw in raws)
     group = labels[str(options.by)] if known else Labels(row, ())
@@ -248,11 +246,11 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
         source["gauge"] = options.levels.description
     stamps = [raw.stamp_ns for raw in raws if raw.stamp_ns is not None]
     every = Soundings(
-        row, np.concatenate(places), np.concatenate(elevations), *group,
+        row, np.concatenate(places), z, *group,
         refused=sum((raw.refused for raw in raws), Counter[str]()), source=source,
         projection=projection,
         stamp_ns=np.concatenate(stamps) if len(stamps) == len(raws) else None,
-        depth=None if options.levels is None else np.concatenate(depths), labels=labels,
+        depth=None if options.levels is None else depth, labels=labels,
         files=tuple(zip(map(str, checked), begins, strict=False)) if several else (),
     )  # fmt: skip
     reason = np.concatenate([raw.reason for raw in raws])
