@@ -101,7 +101,7 @@ def _of_metres(place: np.ndarray, crs: str, columns: Mapping[str, str]) -> Doubt
         "--crs EPSG:N; in metres of none: --trust-columns"
     )
     if "x" not in columns.get("x", "").lower():  # nobody calls Mercator's an easting
-        yield text, [SURE]
+        yield text, []
     turned = bool(EASTING / 10 < y < EASTING and NORTHINGS[0] < x < NORTHINGS[1])
     answers = swapped(columns, "if x is a northing and y an easting") * turned
     # As Mercator's, those in feet of a state's system would lie in Africa.
