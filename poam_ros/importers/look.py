@@ -156,7 +156,8 @@ def _of_depths(xy: np.ndarray, depth: np.ndarray, columns: Mapping[str, str]) ->
             "of the water",
             [Answer("if it is a depth", {"columns": {"depth": name}})] * asked + [SURE],
         )
-    if np.ptp(np.quantile(depth, (0.025, 0.975))) < 0.03:  # as of a latitude
+    same = np.unique(depth, return_counts=True)[1].max() > 0.95 * len(depth)
+    if same or np.ptp(depth) < 0.03:  # as of a latitude
         yield f"nearly all soundings have the same depth, {np.median(depth):g} m", []
     # Part of them are in another unit: on short ways along the track all change by its factor.
     size = np.maximum(np.abs(depth), 0.01)
