@@ -159,23 +159,23 @@ def _of_depths(xy: np.ndarray, depth: np.ndarray, columns: Mapping[str, str]) ->
     same = np.unique(depth, return_counts=True)[1].max() > 0.95 * len(depth)
     if same or np.ptp(depth) < 0.03:  # as of a latitude
         yield f"nearly all soundings have the same depth, {np.median(depth):g} m", []
-    # Part of them are in another unit: on short ways along the track all change by its factor.
-    size = np.maximum(np.abs(depth), 0.01)
-    logs = np.log(np.pad(size, SMOOTHED // 2, "edge"))
+    # Part of them are in another unit: on short ways along the track all that change much change by
+    # its factor.
+    logs = np.log(np.pad(np.maximum(np.abs(depth), 0.01), SMOOTHED // 2, "edge"))
     logs = np.median(sliding_window_view(logs, SMOOTHED), axis=1)
     steps, along = np.abs(np.diff(logs)), np.hypot(*np.diff(xy, axis=0).T)
-    turns = np.flatnonzero(steps > DOUBLE)
-    other = np.searchsorted(turns, np.arange(len(logs))) % 2 == 1
-    if (
-        not 0.05 < other.mean() < 0.95
-        or np.diff(turns, prepend=-1, append=len(steps)).min() < FEWEST
-        or along[turns].max() > 20 * np.median(along[along > 0])
-        or abs(np.median(logs[other]) - np.median(logs[~other])) < DOUBLE
-    ):
-        return
-    for unit, size_m in UNITS.items():
-        factor = abs(np.log(size_m))
-        if factor > DOUBLE and np.abs(steps[turns] - factor).max() < max(0.2, factor / 10):
+    for unit, size in UNITS.items():
+        factor = abs(np.log(size))
+        turns = np.flatnonzero(steps > max(DOUBLE, 0.6 * factor))
+        other = np.searchsorted(turns, np.arange(len(logs))) % 2 == 1
+        if (
+            factor > DOUBLE
+            and 0.05 < other.mean() < 0.95
+            and np.abs(steps[turns] - factor).max() < max(0.2, factor / 10)
+            and np.diff(turns, prepend=-1, append=len(steps)).min() >= FEWEST
+            and along[turns].max() <= 20 * np.median(along[along > 0])
+            and abs(np.median(logs[other]) - np.median(logs[~other])) >= DOUBLE
+        ):
             yield (
                 f"depths change as from m to {unit}, or back, from about sounding {turns[0] + 1} "
                 "on: part of them may be in another unit", [SURE],

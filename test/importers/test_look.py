@@ -31,6 +31,7 @@ def test_a_sounder_that_loses_the_bottom_now_and_then_is_in_no_other_unit():
         (XY, -DEPTH, "100 % of the soundings above the water"),
         (XY, 100 * DEPTH, "with slopes of"),
         (XY, np.where(T < 300, DEPTH, 100 * DEPTH), "from m to cm, .*, from about sounding 300 on"),
+        (XY, np.where(XY[:, 0] < 30, 1, DEPTH) * np.where(T < 300, 1, 100), "from m to cm, "),
         (XY, np.where(T < 300, DEPTH, DEPTH / 0.3048), "from m to ft, .*: part of them may be in"),
         (XY * (1, 0), DEPTH, "without an area"),
         (XY, 0 * DEPTH + 4, "the same depth"),
