@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from .models.mapper import BathymetricMapper, MapperState
     from .models.registry import ModelEntry, ModelSettings, SparseOptions
     from .outputs.run import Run
-    from .planning.planners import PlannerEntry
-    from .planning.situation import MapView, Situation
+    from .planning.planners import MapView, PlannerEntry, Situation
 
 __all__ = [
     "BathymetricMapper", "Dataset", "ElevationMap", "Extent", "Grid", "InputError", "MapView",
@@ -41,7 +40,7 @@ _HOMES = {
     "Extent": "core.geometry",
     "Grid": "core.geometry",
     "InputError": "core.errors",
-    "MapView": "planning.situation",
+    "MapView": "planning.planners",
     "MapperState": "models.mapper",
     "ModelEntry": "models.registry",
     "ModelSettings": "models.registry",
@@ -55,7 +54,7 @@ _HOMES = {
     "ReadOptions": "importers.options",
     "ReaderEntry": "importers.readers",
     "Run": "outputs.run",
-    "Situation": "planning.situation",
+    "Situation": "planning.planners",
     "SparseOptions": "models.registry",
     "UpdateReport": "core.maps",
     "check": "core.settings",

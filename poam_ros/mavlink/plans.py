@@ -13,9 +13,8 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.maps import ElevationMap
 from ..mission.itinerary import GoalQueue
-from ..planning.planners import thinned
+from ..planning.planners import GridView, MapView, Situation, thinned
 from ..planning.routes import Routes
-from ..planning.situation import GridView, MapView, Situation
 from .link import ARDUPILOT, ROVER
 
 Place = tuple[float, float]  # latitude, longitude, degrees

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.current import Current
 from ..core.errors import quantity
-from ..core.geometry import Extent, path_length
-from ..planning.situation import no_extra
+from ..core.geometry import Current, Extent, path_length
+from ..planning.planners import no_extra
 from .itinerary import GoalQueue
 
 #: Distance in m between the places whose differences are taken as velocities.

@@ -29,7 +29,7 @@ from ..journal.database import set_aside
 from ..journal.folder import PLANNER, lock_folder, mission_dir_setting
 from ..planning.areas import AreaSettings, NavigableArea, in_metres, read_polygons
 from ..planning.pilots import PILOTS
-from ..planning.planners import PLANNERS
+from ..planning.planners import PLANNERS, PlannerEntry
 from ..planning.routes import ClearanceSettings
 from .mission import DISPLACED, TAKEN_OVER, Mission
 from .target import MapTarget, TargetSettings
@@ -105,7 +105,7 @@ class Guidance:
         self.ahead_s = self._store.ahead_s
         self.fault: str | None = None
         self.target = MapTarget(instance(TargetSettings, values), self.mission)
-        self._draws = draws  # of the planner
+        self._draws, self._planner = draws, chosen_planner(values)
         self.map: ElevationMap | None = None
         self.z, self.yaw, self._now_s = 0.0, math.nan, 0.0
         self._sailed_z: float | None = None  # of the vehicle when an operator let it go, in m
@@ -113,8 +113,12 @@ class Guidance:
         self._assessed: NavigableArea | None = None  # the area that was looked at for narrows
 
     def change(self) -> None:
-        """Apply new values; the planner's options are read at every choice."""
+        """Apply new values."""
         values = self._values
+        try:
+            self._planner = chosen_planner(values)
+        except InputError as error:
+            self._warn("planner", str(error))
         self.mission.change(self._arrival, values["max_samples"], values["max_duration"])
         self._watchdog.settings = instance(WatchdogSettings, values)
         self.target.settings = instance(TargetSettings, values)
@@ -320,16 +324,20 @@ class Guidance:
         mission, values = self.mission, self._values
         if self.map is None or mission.position is None or not mission.needs_goal:
             return
-        planner = PLANNERS[values["planner"]]
         given = self.map, self._now_s, self.yaw, values["max_speed"]
         try:
-            options: Any = instance(planner.options, values)
-            path = self.target.next_path(*given, planner, options, self._draws)
+            path = self.target.next_path(*given, *self._planner, self._draws)
         except InputError as error:
             mission.blocked = str(error)
             self._warn("map_unusable", f"no waypoint from this map: {error}")
             return
         mission.drive(*path)
+
+
+def chosen_planner(values: Mapping[str, Any]) -> tuple[PlannerEntry, Any]:
+    """The planner, and its options; ``values``: the planner's settings by name."""
+    planner = PLANNERS[values["planner"]]
+    return planner, instance(planner.options, values)
 
 
 def given_places(values: Mapping[str, Any]) -> tuple[np.ndarray | None, np.ndarray | None]:

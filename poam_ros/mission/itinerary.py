@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.current import Current
 from ..core.errors import InputError
-from ..core.geometry import path_length
+from ..core.geometry import Current, path_length
 from ..planning.routes import Routes
 
 #: m; about the turning diameter of the published vehicle.

@@ -19,8 +19,8 @@ from ..core.maps import ElevationMap
 from ..frontend.events import DONE, EXPLORING, HOLD, HOME, PAUSED, PILOT, RETURNING, STATES, WAITING
 from ..frontend.pings import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
+from ..planning.planners import Situation, no_extra
 from ..planning.routes import ClearanceSettings, DeepRoutes, Routes
-from ..planning.situation import Situation, no_extra
 from .budget import Budget, VehicleTrack, WayHome
 from .itinerary import BACK, TIMEOUT, GoalQueue
 

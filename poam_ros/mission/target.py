@@ -17,9 +17,8 @@ from ..core.settings import Settings, setting
 from ..frontend.events import EXPLORING
 from ..frontend.pings import level_fault, water_level_setting
 from ..planning.areas import inside
-from ..planning.planners import PlannerEntry
+from ..planning.planners import GridView, MapView, PlannerEntry
 from ..planning.routes import Routes
-from ..planning.situation import GridView, MapView
 from ..planning.tvu import ORDERS, shares
 from .mission import MET, Mission
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
@@ -23,8 +24,10 @@ from ..core.geometry import Extent, Grid, path_length
 from ..core.maps import ElevationMap
 from ..core.settings import Settings, setting
 from .areas import NavigableArea
-from .situation import MapView, Situation
 from .tvu import within
+
+if TYPE_CHECKING:
+    from .planners import MapView, Situation
 
 #: Maximum number of lines in a plan; a larger budget repeats the survey.
 MAX_LINES = 500

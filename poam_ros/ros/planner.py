@@ -127,7 +127,7 @@ class PlannerNode(BaseNode):
             self._goals.settle()
 
     def changed(self, names: frozenset[str]) -> None:
-        """Apply new limits; options of the planner are read at every choice."""
+        """Apply new limits and options of the planner."""
         self.guidance.change()
         self._announce()
 

@@ -44,8 +44,7 @@ from ..outputs.folder import (
 from ..outputs.recorder import GridScorer
 from ..outputs.run import write_refused
 from ..planning.pilots import PILOTS, bezier_pilot, start_pose
-from ..planning.planners import PLANNERS
-from ..planning.situation import MapView, ModelView
+from ..planning.planners import PLANNERS, MapView, ModelView
 from .settings import RANDOM_SAMPLES, MissionSettings
 from .simulator import SimulatedPing, Simulation
 from .terrain import Terrain

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.current import Current
 from ..core.errors import InputError
-from ..core.geometry import Extent
+from ..core.geometry import Current, Extent
 
 # Paths keep this far inside the border, so that rounding never puts a pose outside.
 BORDER_MARGIN = 1e-9

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from poam_ros.core.current import Current
 from poam_ros.core.errors import InputError
+from poam_ros.core.geometry import Current
 
 
 def test_velocities_through_water_and_of_the_water_add_up():

@@ -9,8 +9,8 @@ from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.boustrophedon import BoustrophedonOptions, boustrophedon, path_cost
+from poam_ros.planning.planners import Situation
 from poam_ros.planning.routes import Routes
-from poam_ros.planning.situation import Situation
 
 WORKSPACE = Extent(-30.0, 30.0, -20.0, 20.0)
 CORNER = np.array([30.0, -20.0])

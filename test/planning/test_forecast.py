@@ -11,8 +11,8 @@ from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.boustrophedon import DRAWS, Bottom, forecast, path_cost
+from poam_ros.planning.planners import Situation
 from poam_ros.planning.routes import Routes
-from poam_ros.planning.situation import Situation
 from poam_ros.planning.tvu import CONFIDENCE_95, allowed
 
 WORKSPACE = Extent(0.0, 60.0, 0.0, 40.0)

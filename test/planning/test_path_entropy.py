@@ -8,9 +8,8 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.planning.areas import NavigableArea
-from poam_ros.planning.planners import CandidatePaths, PathEntropyOptions, path_entropy
+from poam_ros.planning.planners import CandidatePaths, PathEntropyOptions, Situation, path_entropy
 from poam_ros.planning.routes import Routes
-from poam_ros.planning.situation import Situation
 from poam_ros.simulation.vehicle import Pose, dubins_paths
 
 from .conftest import View

@@ -10,8 +10,13 @@ import pytest
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
 from poam_ros.models.mapper import BathymetricMapper, ModelSettings
-from poam_ros.planning.planners import MaxEntropyOptions, Situation, max_entropy
-from poam_ros.planning.situation import GridView, discount_visited
+from poam_ros.planning.planners import (
+    GridView,
+    MaxEntropyOptions,
+    Situation,
+    discount_visited,
+    max_entropy,
+)
 from poam_ros.simulation.terrain import load_terrain
 
 NOWHERE = np.empty((0, 2))

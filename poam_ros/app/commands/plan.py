@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.current import Current
 from ...core.errors import InputError, quantity
-from ...core.geometry import Extent, path_length
+from ...core.geometry import Current, Extent, path_length
 from ...core.settings import Setting, instance, rows
 from ...planning.areas import AreaSettings, NavigableArea
 from ...planning.pilots import PILOTS
@@ -73,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
     from ...mavlink.plans import routed
     from ...outputs.folder import millimetres, write_table
     from ...planning.boustrophedon import forecast
+    from ...planning.planners import Situation
     from ...planning.routes import Routes
-    from ...planning.situation import Situation
 
     values = {row.name: row.default for row in OWN} | vars(args)
     order, share, longest = (

@@ -18,9 +18,8 @@ from ...mavlink.frame import PlaceSettings
 from ...planning.areas import AreaSettings
 from ...planning.boustrophedon import BoustrophedonOptions, boustrophedon
 from ...planning.pilots import PILOTS
-from ...planning.planners import PLANNERS, planner_rows
+from ...planning.planners import PLANNERS, Situation, planner_rows
 from ...planning.routes import ClearanceSettings, DeepRoutes, Routes
-from ...planning.situation import Situation
 from .. import graph
 from ..command import Parser, add_settings
 

@@ -7,9 +7,9 @@
 
 #include "common.h"
 
-#define BUCKET 7      /* sites; as in index.py */
+#define BUCKET 7      /* sites; as in sites.py */
 #define SLOTS 8       /* of a bucket: one more, so that its lines are whole and vectors are even */
-#define LEVELS 4      /* as in index.py */
+#define LEVELS 4      /* as in sites.py */
 #define ROOM 4096     /* candidates that a query keeps at a time; more than BUCKET + MAX_POOL */
 #define MAX_POOL 1000 /* as in options.py */
 #define OCTANTS 8
@@ -113,7 +113,7 @@ void search_add(Grid *grid, const float *x, const uint32_t *number, int64_t firs
     }
 }
 
-/* Whether the share (Subset in nngp/index.py) has the site `step` numbers after its first, of `width`
+/* Whether the share (Subset in nngp/sites.py) has the site `step` numbers after its first, of `width`
  * numbers in its part, going round: as NumPy says it, rounding included. */
 INLINE int in_share(double start, double share, int64_t first, int64_t step, int64_t width)
 {
@@ -491,7 +491,7 @@ INLINE void warm(const Window *window, int64_t reach, const double *x)
 }
 
 /* For each of n queries x [n, 2] k sites [n, k], chosen from its `pool` nearest sites of the share
- * (see Subset in nngp/index.py), with `elsewhere` none at x itself; apart: see choose_apart, 0 for
+ * (see Subset in nngp/sites.py), with `elsewhere` none at x itself; apart: see choose_apart, 0 for
  * nothing of the kind. */
 void search_spread(Grid *grid, const double *x, int64_t elsewhere, int64_t n, int64_t k,
                    int64_t pool, double start, double share, int64_t level, int64_t part,

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from ...core.geometry import Land
-from .conditional import TrainingData, condition, joint_covariance, log_loss
-from .index import Index, spread_visible
+from .conditional import condition, joint_covariance, log_loss
 from .kernel import Kernel
+from .sites import Index, TrainingData, spread_visible
 
 #: Maximum number of predicted sites, evenly from the whole record.
 MOST = 8000

@@ -8,7 +8,7 @@ N(0, 1/t): K~ = K + 1 1'/t and so on, b = K~^-1 c~, a = K~^-1 y; mean b'y, varia
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +21,8 @@ from ...core.geometry import Land
 from ..interface import Drawn, Prediction
 from ..linalg import EXTRA_JITTER, cholesky
 from ..native.loader import INTEGER, POINTER, REAL, declared, structure
-from .index import hidden_by, rows_apart
 from .kernel import Kernel, at, covariance
+from .sites import TrainingData, hidden_by, rows_apart
 
 MAX_NEIGHBOURS = 32  # as in conditional.c
 #: More neighbours than this together are not factorised.
@@ -49,17 +49,6 @@ _library = declared(
     conditional_gradient=(INTEGER, _at, *[POINTER] * 6, INTEGER, POINTER),
 )
 _JITTERS = np.array(EXTRA_JITTER)
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """Data for predictions: places x [S, 2], targets y [S], and their noise in units of the learned
-    one [S]. own [S]: further variance of noise; None if no site has any."""
-
-    x: Tensor
-    y: Tensor
-    noise: Tensor
-    own: Tensor | None = None
 
 
 class Gradient(NamedTuple):

@@ -12,8 +12,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from ..linalg import cholesky
-from .conditional import TrainingData, gradient
-from .index import LEVELS, Subset
+from .conditional import gradient
 from .kernel import (
     Kernel,
     Network,
@@ -25,7 +24,7 @@ from .kernel import (
     exponent,
     noise_variance,
 )
-from .sites import SiteStore
+from .sites import LEVELS, SiteStore, Subset, TrainingData
 
 if TYPE_CHECKING:
     from .options import NeighbourOptions

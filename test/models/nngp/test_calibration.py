@@ -15,7 +15,8 @@ from poam_ros.models.nngp.calibration import (
     upper_limit,
     widening,
 )
-from poam_ros.models.nngp.conditional import TrainingData, simulate
+from poam_ros.models.nngp.conditional import simulate
+from poam_ros.models.nngp.sites import TrainingData
 from poam_ros.models.registry import NeighbourOptions
 
 SHORT = NeighbourOptions(first_steps=40, early_steps=2, hidden=8, lattice=8, left_out=64)

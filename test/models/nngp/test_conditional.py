@@ -9,13 +9,11 @@ from problems import scattered
 from poam_ros.core.errors import CholeskyError
 from poam_ros.models.nngp import conditional
 from poam_ros.models.nngp.conditional import (
-    TrainingData,
     condition,
     gradient,
     joint_covariance,
     log_loss,
 )
-from poam_ros.models.nngp.index import NumpyIndex, Subset
 from poam_ros.models.nngp.kernel import (
     Kernel,
     ParameterLayout,
@@ -26,6 +24,7 @@ from poam_ros.models.nngp.kernel import (
     interpolate,
     noise_variance,
 )
+from poam_ros.models.nngp.sites import NumpyIndex, Subset, TrainingData
 
 LAYOUT = ParameterLayout(hidden=16, lattice=12)
 LENGTHS = (0.02, 3.0)

@@ -8,7 +8,7 @@ import torch
 
 from poam_ros.core.geometry import Extent, Grid, Land
 from poam_ros.models.mapper import BathymetricMapper
-from poam_ros.models.nngp.index import hidden_by
+from poam_ros.models.nngp.sites import hidden_by
 from poam_ros.models.registry import ModelSettings
 
 EXTENT = Extent(0, 100, 0, 100)

@@ -8,8 +8,7 @@ from problems import SHORT, built, same, scattered
 
 from poam_ros.core.errors import CholeskyError, InputError
 from poam_ros.models.interface import Dataset
-from poam_ros.models.nngp.index import Index, NumpyIndex
-from poam_ros.models.nngp.sites import SiteStore
+from poam_ros.models.nngp.sites import Index, NumpyIndex, SiteStore
 from poam_ros.models.registry import NeighbourOptions
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from problems import scattered
 
-from poam_ros.models.nngp.index import (
+from poam_ros.models.nngp.sites import (
     EVERYTHING,
     Index,
     NativeIndex,
