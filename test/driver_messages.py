@@ -3,9 +3,8 @@
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Range
 
-from poam_ros.frontend.odometry import VehicleState
+from poam_ros.frontend.odometry import DIAGONAL, VehicleState, bare_frame
 from poam_ros.frontend.pings import RawPing
-from poam_ros.importers.messages import DIAGONAL, bare_frame
 from poam_ros.ros.messages import header, write_pose
 
 

@@ -8,8 +8,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import CholeskyError
 from poam_ros.core.geometry import Extent, map_grid
 from poam_ros.core.maps import ElevationMap, Predicted, StopCondition, UpdateReport
-from poam_ros.core.samples import Samples
-from poam_ros.frontend.batching import TimedBatches
+from poam_ros.core.samples import Samples, TimedBatches
 from poam_ros.frontend.front_end import FrontEndSettings, RawPing
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.session import SurveySession

@@ -1,4 +1,4 @@
-"""Odometry in the order of its stamps, interpolated. No ROS."""
+"""Odometry: from messages, in the order of its stamps, interpolated. Needs no ROS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,8 @@ NORM_TOLERANCE = 0.1
 JUMP, MOVED = "jump", "moved"
 #: Standard deviations of a correction: 99 % of true ones in the plane are within.
 SIGMAS = 3.0
+LONGEST_FRAME = 255  # characters
+DIAGONAL = [0, 7, 14]  # variances of x, y, z in a covariance [36]
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,35 @@ class VehicleState:
         """Heading, counter-clockwise from x (east)."""
         x, y, z, w = self.quaternion
         return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+
+
+def stamp_to_ns(stamp: Any) -> int:
+    """The stamp of a message, of rclpy or of a bag's reader, in nanoseconds."""
+    nanoseconds: int = stamp.sec * SECOND + stamp.nanosec
+    return nanoseconds
+
+
+def bare_frame(frame_id: str) -> str:
+    """A frame id without the leading slash of old days, so that it compares; and cut, since
+    thousands of messages are kept, and nobody bounds what a header holds."""
+    return frame_id.lstrip("/")[:LONGEST_FRAME]
+
+
+def read_odometry(message: Any) -> VehicleState:
+    """A nav_msgs/Odometry; whether its attitude is one is for the buffer to judge."""
+    state, frame_id = read_pose(message), bare_frame(message.child_frame_id)
+    vx, vy, vz = message.pose.covariance[DIAGONAL].tolist()
+    speed = message.twist.twist.linear.x
+    return replace(state, speed=speed, variance=(vx, vy, vz), child_frame_id=frame_id)
+
+
+def read_pose(message: Any) -> VehicleState:
+    """A geometry_msgs/PoseStamped or PoseWithCovarianceStamped: a state without speed."""
+    pose = getattr(message.pose, "pose", message.pose)
+    p, q = pose.position, pose.orientation
+    frame_id = bare_frame(message.header.frame_id)
+    place, attitude = (p.x, p.y, p.z), (q.x, q.y, q.z, q.w)
+    return VehicleState(stamp_to_ns(message.header.stamp), place, attitude, frame_id=frame_id)
 
 
 class OdometryRefused(NamedTuple):

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.geometry import Extent
 from ..core.settings import Settings, setting
-from .odometry import VehicleState, rotate
+from .odometry import VehicleState, bare_frame, rotate, stamp_to_ns
 
 #: Largest absolute water level in m: some lakes lie at several thousand.
 MAX_LEVEL = 1e4
@@ -209,6 +209,19 @@ class RawPing:
     field_of_view: float = 0.0
     variance: float = 0.0
     confidence: float = math.nan
+
+
+def read_range(message: Any) -> RawPing:
+    """A sensor_msgs/Range."""
+    return RawPing(
+        stamp_to_ns(message.header.stamp),
+        message.range,
+        message.min_range,
+        message.max_range,
+        bare_frame(message.header.frame_id),
+        message.field_of_view,
+        getattr(message, "variance", 0.0),  # Humble's Range has none
+    )
 
 
 def refusal_reason(ping: RawPing, low: float = 0.0, high: float = 0.0) -> str | None:

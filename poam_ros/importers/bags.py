@@ -25,18 +25,16 @@ from ..core.errors import InputError, pasted, quantity, requires_extra
 from ..core.geodesy import GeoReference
 from ..core.geometry import Extent
 from ..core.reading import RECORD_FACTOR, allowance, refuse_larger
-from ..core.samples import Samples
+from ..core.samples import SampleQueue, Samples, TimedBatches
 from ..core.settings import Settings, instance, nested, setting, values_of
-from ..frontend.batching import SampleQueue, TimedBatches
 from ..frontend.events import mapped_state
 from ..frontend.front_end import ABOVE_WATER, MAX_ABOVE, OVERLOAD, FrontEnd
-from ..frontend.odometry import OdometryRefused, VehicleState
-from ..frontend.pings import FrontEndSettings, RawPing
+from ..frontend.odometry import OdometryRefused, VehicleState, read_odometry, read_pose, stamp_to_ns
+from ..frontend.pings import FrontEndSettings, RawPing, read_range
 from ..frontend.refused_pings import RefusedPing, RefusedPings
 from ..journal.folder import plain
 from ..journal.tables import OTHERS, read_only
 from ..mapping.soundings import LeftOut, Soundings
-from .messages import read_odometry, read_pose, read_range, stamp_to_ns
 from .options import ReadOptions
 
 SUFFIXES = (".mcap", ".db3")

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.maps import UpdateReport
 from ..core.reading import parse_json_text
 from ..core.samples import APPLIED, Samples
 from ..frontend.refused_pings import MAX_PER_REASON, RefusedPing, RefusedPings
@@ -46,14 +45,6 @@ class JournalStep:
     last: int
     steps: int = 0
     stamp_ns: int = 0
-
-    @classmethod
-    def of(cls, batch: Samples, report: UpdateReport | None, stamp_ns: int) -> JournalStep:
-        """The step of a batch; without a report the batch was dropped."""
-        first, last = (int(number) for number in batch.number[[0, -1]])
-        if report is None:
-            return cls(DROP, first, last, stamp_ns=stamp_ns)
-        return cls(UPDATE, first, last, report.steps, stamp_ns=stamp_ns)
 
 
 def withdrawn_after(steps: Sequence[JournalStep]) -> dict[int, int]:

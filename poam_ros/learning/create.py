@@ -9,8 +9,8 @@ from typing import Any
 from ..core.errors import InputError, quantity
 from ..core.geodesy import GeoReference
 from ..core.geometry import Extent, map_grid
+from ..core.samples import LiveBatches
 from ..core.settings import instance
-from ..frontend.batching import TimedBatches, TrainingSettings
 from ..frontend.pings import FrontEndSettings
 from ..journal.folder import JournalSettings, MissionFolder, identity, plain
 from ..journal.writer import JournalWriter
@@ -30,7 +30,7 @@ def front_end_settings(values: Mapping[str, Any]) -> FrontEndSettings:
 def change_settings(session: SurveySession, values: Mapping[str, Any]) -> None:
     """Apply new settings; ``values`` by name."""
     session.front_end.change(front_end_settings(values), values["pilot_samples"])
-    session.change(instance(TimedBatches, values), instance(TrainingSettings, values))
+    session.sample_queue.policy = instance(LiveBatches, values)
 
 
 def create_session(values: Mapping[str, Any], prior: PriorMap | None = None) -> SurveySession:
@@ -50,10 +50,9 @@ def create_session(values: Mapping[str, Any], prior: PriorMap | None = None) -> 
     return SurveySession(
         BathymetricMapper(workspace, ModelSettings.of(values), values["seed"], prior=prior),
         front_end_settings(values),
-        instance(TimedBatches, values),
+        instance(LiveBatches, values),
         map_grid(workspace, values["resolution"]),
         values["pilot_samples"],
-        instance(TrainingSettings, values),
         screening=instance(ScreeningSettings, values),
     )
 

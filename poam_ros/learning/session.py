@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from ..core.clock import Moment
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap
-from ..core.samples import Samples
-from ..frontend.batching import DEFAULT_TRAINING, BatchPolicy, SampleQueue, TrainingSettings
+from ..core.samples import BatchPolicy, SampleQueue, Samples
 from ..frontend.events import (
     EXPLORING,
     PILOT,
@@ -32,7 +31,7 @@ from ..frontend.front_end import OVERLOAD, FrontEnd
 from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.pings import FrontEndSettings, RawPing
 from ..frontend.refused_pings import WITHDRAWN, Ledger, RefusedPings
-from ..journal.tables import JournalStep
+from ..journal.tables import DROP, UPDATE, JournalStep
 from ..journal.writer import Journal
 from ..screening import ScreeningSettings
 from .recovery import Recovery
@@ -59,12 +58,11 @@ class ModelLoop:
         ledger: counts the pings.
         policy: decides when a batch is due.
         grid: of the maps; None: none are drawn.
-        training: how long the model trains.
         screening: whether false echoes are withdrawn.
         begins: takes a number of pings; whether they may be the first batch.
 
     Attributes:
-        sample_queue: accepted pings that wait for the model.
+        sample_queue: accepted pings that wait for the model; its policy may be replaced.
         journal: accepted pings count once they are stored in it.
         verdicts: on accepted pings.
     """
@@ -75,12 +73,11 @@ class ModelLoop:
         ledger: Ledger,
         policy: BatchPolicy,
         grid: Grid | None = None,
-        training: TrainingSettings = DEFAULT_TRAINING,
         screening: ScreeningSettings = NO_SCREENING,
         begins: Callable[[int], bool] = lambda samples: True,
     ) -> None:
         self.mapper, self.ledger, self.grid = mapper, ledger, grid
-        self._updater = ModelUpdater(mapper, grid, training)
+        self._updater = ModelUpdater(mapper, grid)
         self.journal = Journal()
         self._begins = begins
         self.verdicts = BatchVerdicts(self._updater, screening)
@@ -161,11 +158,6 @@ class ModelLoop:
         """The vehicle has reached a waypoint."""
         with self._lock:
             self.sample_queue.waypoint_reached()
-
-    def change(self, policy: BatchPolicy, training: TrainingSettings) -> None:
-        """Replace the batch policy and the training settings."""
-        self.sample_queue.policy = policy
-        self._updater.training = training
 
     def finish(self) -> None:
         """The mission is done: all waiting pings are the last batch."""
@@ -265,14 +257,17 @@ class ModelLoop:
                 self._record(steps)
                 count = len(batch) - (0 if final else self.verdicts.unconfirmed(batch))
                 taken, left = batch[:count], batch[count:]
-                outcome, retry = self._updater.learn(taken) if count else (None, True)
+                limit = queue.policy.update_budget
+                outcome, retry = self._updater.learn(taken, limit) if count else (None, True)
             except BaseException:  # Ctrl-C: no ping is lost
                 with self._lock:
                     queue.put_back(batch, now.unadjusted_ns, retry=True)
                 raise
             if not retry:
-                report = getattr(outcome, "report", None)  # a dropped batch has none
-                self._record([JournalStep.of(taken, report, now.ros_ns)])
+                first, last = taken.number[[0, -1]].tolist()
+                report = getattr(outcome, "report", None)
+                kind, trained = (DROP, 0) if report is None else (UPDATE, report.steps)
+                self._record([JournalStep(kind, first, last, trained, now.ros_ns)])
             left, tries = batch if retry else left, tries - 1
             with self._lock:
                 if not self._resetting:
@@ -298,7 +293,7 @@ class SurveySession(ModelLoop):
     Args:
         front_end: how pings are placed.
         pilot_samples: see above.
-        mapper, policy, grid, training, screening: see ``ModelLoop``.
+        mapper, policy, grid, screening: see ``ModelLoop``.
 
     Attributes:
         front_end: takes mounts and levels as well. ``pilot``: its pilot survey.
@@ -311,13 +306,12 @@ class SurveySession(ModelLoop):
         policy: BatchPolicy,
         grid: Grid | None = None,
         pilot_samples: int = 500,
-        training: TrainingSettings = DEFAULT_TRAINING,
         screening: ScreeningSettings = NO_SCREENING,
     ) -> None:
         self.front_end = FrontEnd(front_end, pilot_samples)
         self.pilot = self.front_end.pilot
         ledger, begins = self.front_end.ledger, self.pilot.over
-        super().__init__(mapper, ledger, policy, grid, training, screening, begins)
+        super().__init__(mapper, ledger, policy, grid, screening, begins)
 
     @property
     def mission_state(self) -> str | None:

@@ -13,9 +13,8 @@ import numpy as np
 
 from ..core.errors import CholeskyError, InputError, quantity
 from ..core.geometry import Grid
-from ..core.maps import ElevationMap, UpdateReport
+from ..core.maps import ElevationMap, StopCondition, UpdateReport
 from ..core.samples import Samples
-from ..frontend.batching import DEFAULT_TRAINING, TrainingSettings
 from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, PositionsShifted, Problem
 from ..journal.folder import Checkpoint
 from ..journal.tables import DROP, REINSTATE, UPDATE, WITHDRAW, JournalStep
@@ -123,19 +122,13 @@ class ModelUpdater:
     Args:
         mapper: the model, in metres.
         grid: of the maps; None: none are drawn.
-        training: how long an update trains; may be replaced at any time.
 
     Attributes:
         withdrawals: which accepted pings are not to be learned.
     """
 
-    def __init__(
-        self,
-        mapper: BathymetricMapper,
-        grid: Grid | None,
-        training: TrainingSettings = DEFAULT_TRAINING,
-    ) -> None:
-        self.mapper, self.grid, self.training = mapper, grid, training
+    def __init__(self, mapper: BathymetricMapper, grid: Grid | None) -> None:
+        self.mapper, self.grid = mapper, grid
         self._clear()
 
     def _clear(self) -> None:
@@ -151,28 +144,30 @@ class ModelUpdater:
         self.mapper.reset()
         self._clear()
 
-    def learn(self, batch: Samples) -> tuple[LoopEvent | None, bool]:
-        """Update the model with a batch; returns the event, and whether to retry the batch. None:
-        all of its pings are withdrawn."""
+    def learn(self, batch: Samples, budget: float = 0.0) -> tuple[LoopEvent | None, bool]:
+        """Update the model with a batch, training for at most ``budget`` s (0: no limit); returns
+        the event, and whether to retry the batch. None: all of its pings are withdrawn."""
         batch = self.withdrawals.to_learn(batch)
-        count = quantity(len(batch), "ping")
         if not len(batch):
             return None, True
         if not self.mapper.initialised and (
             len(batch) < MIN_FIRST_BATCH or not np.ptp(batch.z) > 0
         ):
             text = (
-                f"first batch: {count}, too few or too similar in elevation "
+                f"first batch: {quantity(len(batch), 'ping')}, too few or too similar in elevation "
                 f"to scale by (at least {MIN_FIRST_BATCH} are needed); waiting for more"
             )
             return Problem(Message("first_batch", text), error=False), True
         self._began = perf_counter()
+        end = self._began + budget
+        enough: StopCondition | None = (lambda taken: perf_counter() >= end) if budget else None
         try:
-            report = self.mapper.learn(batch, self.training.stop_condition())
-        except CholeskyError as error:
-            return self.failed(error, f"{count} will be retried with the next batch"), True
-        except Exception as error:  # not by numerics: tried a few times, then dropped
-            self._tries += 1
+            report = self.mapper.learn(batch, enough)
+        except Exception as error:
+            count = quantity(len(batch), "ping")
+            if isinstance(error, CholeskyError):
+                return self.failed(error, f"{count} will be retried with the next batch"), True
+            self._tries += 1  # not by numerics: tried a few times, then dropped
             retry = self._tries < TRIES and not isinstance(error, InputError)
             outcome = f"{count} will be retried (try {self._tries} of {TRIES} failed)"
             if not retry:

@@ -17,10 +17,9 @@ from ..core.clock import Moment
 from ..core.errors import InputError, PoamError
 from ..core.geometry import Extent, Grid, map_grid
 from ..core.maps import ElevationMap
-from ..core.samples import Samples
+from ..core.samples import Samples, WaypointBatches
 from ..core.settings import nested, values_of
 from ..core.workers import by_workers
-from ..frontend.batching import WaypointBatches
 from ..frontend.events import BatchLearned, LoopEvent, Problem
 from ..frontend.refused_pings import FALSE_ECHO, WITHDRAWN, Ledger
 from ..journal.folder import is_journal

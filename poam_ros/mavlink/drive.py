@@ -27,7 +27,7 @@ from ..journal.folder import plain
 from ..learning.create import open_mission, recovery_message
 from ..learning.session import ModelThread, SurveySession
 from ..mission.guidance import Guidance
-from ..mission.mission import INPUT, RESTART
+from ..mission.states import INPUT, RESTART
 from ..outputs.folder import write_config
 from ..outputs.run import SessionResults, read_settings
 from .frame import recorded_frame, workspace_of

@@ -31,9 +31,9 @@ from ..planning.areas import AreaSettings, NavigableArea, in_metres, read_polygo
 from ..planning.pilots import PILOTS
 from ..planning.planners import PLANNERS, PlannerEntry
 from ..planning.routes import ClearanceSettings
-from .mission import DISPLACED, TAKEN_OVER, Mission
+from .mission import Mission
+from .states import DISPLACED, MAP, SONAR, TAKEN_OVER, Autopilot, Watchdog, WatchdogSettings
 from .target import MapTarget, TargetSettings
-from .watchdog import MAP, SONAR, Autopilot, Watchdog, WatchdogSettings
 
 #: Standard deviations of the map that are added to its bottom: 95 % lie within.
 UNCERTAINTY = 1.96

@@ -1,14 +1,10 @@
-"""The mission: its states, goals and budget, from positions, maps and sample counts. No ROS.
-
-``TABLE`` has all that may happen and what it leads to: docs/vehicle.md shows it, and every pair is
-tested.
-"""
+"""The mission: its state, goals and budget, from positions, maps and sample counts. No ROS."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -16,133 +12,35 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.geometry import Extent
 from ..core.maps import ElevationMap
-from ..frontend.events import DONE, EXPLORING, HOLD, HOME, PAUSED, PILOT, RETURNING, STATES, WAITING
+from ..frontend.events import EXPLORING, HOLD, HOME, PAUSED, PILOT, RETURNING, WAITING
 from ..frontend.pings import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
 from ..planning.planners import Situation, no_extra
 from ..planning.routes import ClearanceSettings, DeepRoutes, Routes
-from .budget import Budget, VehicleTrack, WayHome
-from .itinerary import BACK, TIMEOUT, GoalQueue
+from .itinerary import BACK, TIMEOUT, GoalQueue, VehicleTrack, WayHome
+from .states import (
+    DRIVEN,
+    FAULT,
+    GUARD,
+    OPERATOR,
+    PAUSE,
+    RECOVERED,
+    RESTART,
+    RESUME,
+    SPENT,
+    START,
+    STOP,
+    SURVEYED,
+    Budget,
+    Status,
+)
 
 LEAP_S = 5.0  # a larger step between the stamps of two positions means that their clock was set
-
-#: Events: what operators ask for; then what happens on the way.
-START, STOP, PAUSE, RESUME = "start", "stop", "pause", "resume"
-FAULT, RECOVERED = "fault", "recovered"
-SURVEYED, SPENT, MET = "surveyed", "spent", "met"  # and HOME
-
-#: Why a mission is paused. An operator asked for it, or the planner was restarted; an input that
-#: it needs is missing; a guard stopped it (fence, no progress); somebody else drives the vehicle;
-#: positions moved against the map.
-OPERATOR, RESTART, INPUT, GUARD = "operator", "restart", "input", "guard"
-TAKEN_OVER, DISPLACED = "taken over", "displaced"
-#: The causes that end by themselves; after any other one only an operator resumes.
-PASSING = frozenset({INPUT})
-
-#: To the state that the pause interrupted; to returning, or to done if there is no way home to go.
-INTERRUPTED, OVER = "what was interrupted", "returning or done"
-_AGAIN: Mapping[str, str] = {
-    STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, RESUME: INTERRUPTED, RECOVERED: INTERRUPTED,
-}  # fmt: skip
-#: The state that an event leads to, by the state that the mission is in, a paused one by what it
-#: interrupts; an event that is not listed is refused, and changes nothing. A pause adds its cause
-#: where the mission is paused already.
-TABLE: Mapping[str, Mapping[str, str]] = {
-    WAITING: {START: PILOT, STOP: WAITING},
-    PILOT: {STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, SURVEYED: EXPLORING, SPENT: OVER},
-    EXPLORING: {STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, SPENT: OVER, MET: OVER},
-    RETURNING: {STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, HOME: DONE},
-    f"{PAUSED} while {PILOT}": {**_AGAIN, SPENT: DONE},
-    f"{PAUSED} while {EXPLORING}": {**_AGAIN, SPENT: DONE, MET: DONE},
-    f"{PAUSED} while {RETURNING}": _AGAIN,
-    DONE: {START: PILOT, STOP: WAITING},
-}
-#: The states in which the vehicle is driven, and guarded.
-DRIVEN = (PILOT, EXPLORING, RETURNING)
-
-
-@dataclass(frozen=True)
-class Status:
-    """The state of a mission, and why.
-
-    Attributes:
-        state: as published.
-        reason: why, as text, unless it is paused.
-        causes: of a pause, with a text each, oldest first.
-        interrupted: the state that a pause interrupts.
-        ended: the event that ended the mission, and its text; empty: it has not ended.
-    """
-
-    state: str
-    reason: str
-    causes: tuple[tuple[str, str], ...] = ()
-    interrupted: str = PILOT
-    ended: tuple[str, str] = ("", "")
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Status:
-        """A status from its fields as JSON.
-
-        Raises:
-            ValueError, KeyError, TypeError: the values are invalid.
-        """
-        causes = tuple((str(cause), str(text)) for cause, text in values["causes"])
-        ended, text = values["ended"]
-        found = cls(**{**values, "causes": causes, "ended": (str(ended), str(text))})
-        if found.place not in TABLE or found.state not in STATES:
-            raise ValueError(f"state {found.state!r}")
-        return found
-
-    @property
-    def place(self) -> str:
-        """Where the mission is: one of ``TABLE``."""
-        return f"{PAUSED} while {self.interrupted}" if self.state == PAUSED else self.state
-
-    @property
-    def text(self) -> str:
-        """Why it is in its state."""
-        return "; ".join(text for _, text in self.causes) if self.state == PAUSED else self.reason
-
-    @property
-    def recovers(self) -> bool:
-        """Whether it resumes when what it needs is there again."""
-        return self.state == PAUSED and PASSING.issuperset(cause for cause, _ in self.causes)
-
-    def after(self, event: str, text: str, cause: str = OPERATOR, home: bool = False) -> Status:
-        """The status after an event; this one itself if the event is refused.
-
-        Args:
-            event: one of the table's.
-            text: why.
-            cause: of a pause.
-            home: whether there is a way home to go.
-        """
-        to = TABLE[self.place].get(event)
-        if to is None or (event == RECOVERED and not self.recovers):
-            return self
-        if to == PAUSED:
-            return self._paused(cause, text)
-        if event in (SPENT, MET):
-            over = RETURNING if to == OVER and home else DONE
-            return Status(over, text, ended=(event, text))
-        if to == INTERRUPTED:
-            return Status(self.interrupted, text, ended=self.ended)
-        if event == HOME:
-            return replace(self, state=to, reason=self.ended[1])
-        return Status(to, text)
-
-    def _paused(self, cause: str, text: str) -> Status:
-        """A passing cause gives way to the next one, the others stay."""
-        if self.state != PAUSED:
-            return replace(self, state=PAUSED, causes=((cause, text),), interrupted=self.state)
-        known = tuple(c for c in self.causes if c[0] != cause or cause not in PASSING)
-        causes = known if (cause, text) in known else (*known, (cause, text))
-        return self if causes == self.causes else replace(self, causes=causes)
 
 
 class Mission:
     """A pilot survey, then exploration until the budget is exhausted, and perhaps the way home;
-    can be paused in between, as ``TABLE`` says.
+    can be paused in between, as ``states.TABLE`` says.
 
     Goals are queued: first the pilot survey's waypoints; whenever it ``needs_goal``, the path given
     to ``drive``. The mission begins with ``start``, or with the first position if it

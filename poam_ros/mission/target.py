@@ -20,7 +20,8 @@ from ..planning.areas import inside
 from ..planning.planners import GridView, MapView, PlannerEntry
 from ..planning.routes import Routes
 from ..planning.tvu import ORDERS, shares
-from .mission import MET, Mission
+from .mission import Mission
+from .states import MET
 
 
 def _order(name: str) -> None:

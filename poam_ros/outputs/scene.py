@@ -20,7 +20,7 @@ from ..frontend.events import PAUSED
 from ..frontend.refused_pings import RefusedPings
 from ..journal.folder import DATABASE, PLANNER
 from ..journal.tables import read_only
-from ..mission.mission import Status
+from ..mission.states import Status
 from .chart import Chart, ExportSettings, read_chart
 from .crossings import FILE as CROSSINGS
 from .folder import LEFT_OUT, MAP, SAVED, check_run, read_table, version_of

@@ -20,9 +20,15 @@ from std_msgs.msg import Float64
 from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.settings import instance
-from ..frontend.odometry import VehicleState, multiply, rotate
-from ..frontend.pings import MAX_FRAMES, RawPing, SonarMount
-from ..importers.messages import bare_frame, read_odometry, read_range, stamp_to_ns
+from ..frontend.odometry import (
+    VehicleState,
+    bare_frame,
+    multiply,
+    read_odometry,
+    rotate,
+    stamp_to_ns,
+)
+from ..frontend.pings import MAX_FRAMES, RawPing, SonarMount, read_range
 from .node import LATCHED, SENSOR_READ, BaseNode
 from .parameters import RangeSettings
 

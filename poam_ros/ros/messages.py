@@ -1,6 +1,6 @@
 """Values as messages and back: poses, maps and clouds, reports, markers. Pure functions.
 
-``importers/messages.py`` has those that read recordings as well and need no ROS.
+``frontend/odometry.py`` and ``frontend/pings.py`` read what recordings have as well.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap
-from ..frontend.odometry import largest_std
+from ..frontend.odometry import bare_frame, largest_std, stamp_to_ns
 from ..frontend.refused_pings import REASONS, RefusedPings
-from ..importers.messages import bare_frame as bare_frame
-from ..importers.messages import stamp_to_ns as stamp_to_ns
 from ..outputs.chart import LEVEL, RELIEF, mixed, scaled_hillshade
 from ..outputs.recorder import MapReport
 from ..planning.areas import NavigableArea

@@ -19,6 +19,7 @@ from std_msgs.msg import String, UInt64
 
 from ..core.errors import InputError
 from ..core.geometry import Extent
+from ..frontend.odometry import stamp_to_ns
 from ..outputs.recorder import RunRecorder
 from . import messages
 from .node import KEPT, LATCHED, BaseNode, run_node
@@ -61,7 +62,7 @@ class MonitorNode(BaseNode):
         self._remote = {node: AsyncParameterClient(self, node) for node in OBSERVED}
         self._asked: dict[str, tuple[float, Any]] = {}  # when each was last asked, and the task
         self.progress = self.recorder.progress
-        recorder, progress, stamp = self.recorder, self.progress, messages.stamp_to_ns
+        recorder, progress, stamp = self.recorder, self.progress, stamp_to_ns
         read_map, read_report = messages.read_map_cloud, messages.read_report
         for kind, topic, take, how in (
             (PointCloud2, "terrain", self._take_terrain, LATCHED),

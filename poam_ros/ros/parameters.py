@@ -9,16 +9,16 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.geodesy import HEADING, ORIGIN
 from ..core.geometry import Extent
+from ..core.samples import LiveBatches
 from ..core.settings import Setting, Settings, Value, rows, setting
-from ..frontend.batching import TimedBatches, TrainingSettings
 from ..frontend.events import HOLD, ON_DONE
 from ..frontend.pings import SURFACE, FrontEndSettings
 from ..journal.folder import JournalSettings
 from ..mavlink.frame import PlaceSettings as PlacesInDegrees
 from ..mission.guidance import MissionStoreSettings
 from ..mission.itinerary import CAPTURE_RADIUS
+from ..mission.states import WatchdogSettings
 from ..mission.target import TargetSettings
-from ..mission.watchdog import WatchdogSettings
 from ..models.registry import MODELS, ModelSettings, option_rows
 from ..planning.areas import AreaSettings, one_polygon
 from ..planning.pilots import PILOTS
@@ -104,7 +104,7 @@ MAPPER: tuple[Setting, ...] = _of_vehicle(
     *rows(RangeSettings),
     Setting("simulated", False, "Say in saved maps that their pings are simulated"),
     *rows(
-        JournalSettings, FrontEndSettings, TimedBatches, TrainingSettings, ScreeningSettings,
+        JournalSettings, FrontEndSettings, LiveBatches, ScreeningSettings,
     ),
     ORIGIN,
     HEADING,

@@ -28,9 +28,9 @@ from visualization_msgs.msg import MarkerArray
 
 from ..core.errors import InputError, LogThrottle, shown
 from ..frontend.events import DONE, OVER, PILOT
-from ..frontend.odometry import JUMP, VehicleState
+from ..frontend.odometry import JUMP, VehicleState, bare_frame
 from ..mission.guidance import Guidance
-from ..mission.mission import OPERATOR
+from ..mission.states import OPERATOR
 from . import messages
 from .inputs import Inputs
 from .node import GOAL, LATCHED, SENSOR_READ, BaseNode, run_node
@@ -155,7 +155,7 @@ class PlannerNode(BaseNode):
         self._announce()
 
     def _on_map(self, message: PointCloud2) -> None:
-        frame, expected = messages.bare_frame(message.header.frame_id), self.values.frame_id
+        frame, expected = bare_frame(message.header.frame_id), self.values.frame_id
         if frame != expected:
             self.warnings.add("map_frame", f"map/points: expected {expected}, got '{shown(frame)}'")
             return

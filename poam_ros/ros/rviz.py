@@ -35,6 +35,7 @@ from ..core.errors import InputError
 from ..core.files import atomic_write, shipped
 from ..core.geometry import Extent
 from ..core.reading import read_yaml
+from ..frontend.odometry import bare_frame
 from . import messages
 from .node import DONE, LATCHED, SENSOR_READ, WRONG_ARGUMENTS, avoid_shared_memory
 
@@ -206,7 +207,7 @@ def survey(node: Node) -> Shown | None:
     info, corner = picture.info, picture.info.origin.position
     width, height = info.width * info.resolution, info.height * info.resolution
     extent = Extent(corner.x, corner.x + width, corner.y, corner.y + height)
-    frame = messages.bare_frame(picture.header.frame_id)
+    frame = bare_frame(picture.header.frame_id)
     shown, heights = Shown(extent, round(info.resolution, 6), frame=frame), []
     for topic in ("map/points", "terrain"):
         try:

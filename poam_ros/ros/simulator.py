@@ -24,6 +24,7 @@ from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.geometry import Extent, Grid
 from ..core.settings import instance
+from ..frontend.odometry import bare_frame
 from ..planning.pilots import start_pose
 from ..simulation.simulator import Pacer, Simulation, SimulationStep, SonarSettings
 from ..simulation.terrain import Terrain, load_terrain
@@ -163,7 +164,7 @@ class SimulatorNode(BaseNode):
         """
         p, place = self.values, message.pose.position
         goal = np.array((place.x, place.y))
-        frame = messages.bare_frame(message.header.frame_id)
+        frame = bare_frame(message.header.frame_id)
         if frame != p.frame_id:
             text = f"goal refused: expected frame {p.frame_id!r}, got '{shown(frame)}'"
             self.warnings.add("frame", text)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .evidence import PASS_RATIO, medians
 from .hypotheses import OTHER_ECHO, Suspicious, block_length, judged
+from .lines import PASS_RATIO, medians
 
 NEAR_LEGS = 32  # nearest legs of each leg that are searched for crossings
 

@@ -25,8 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..models.native.loader import INTEGER, POINTER, REAL, declared, structure
-from .evidence import OtherLines
-from .lines import LEAST_STEP, gaps, slopes_on, steps_scatter, usual_slope, usual_step
+from .lines import LEAST_STEP, OtherLines, gaps, slopes_on, steps_scatter, usual_slope, usual_step
 
 #: Hypotheses with a depth: range divided by 1, 2 or 3; and a smooth false run.
 FACTORS = np.array([1.0, 2.0, 3.0, 1.0])

@@ -22,9 +22,8 @@ from ..core.errors import quantity
 from ..core.samples import Samples, SampleStore
 from ..frontend.pings import held_readings
 from .crossings import Crossings, cross_lines
-from .evidence import PASS_RATIO
 from .hypotheses import OTHER_ECHO, judged
-from .lines import STRIDE, find_lines
+from .lines import PASS_RATIO, STRIDE, find_lines
 
 BLOCK = 64  # successive pings that are compared together or not at all
 #: Pings that are compared at once: about 0.03 s.

@@ -20,8 +20,8 @@ from ..core.clock import SECOND, Moment
 from ..core.errors import InputError, PoamError
 from ..core.geometry import map_grid, path_length
 from ..core.maps import ElevationMap
+from ..core.samples import WaypointBatches
 from ..core.settings import nested, values_of
-from ..frontend.batching import WaypointBatches
 from ..frontend.events import DONE, EXPLORING, PILOT, BatchLearned, MapDrawn, Problem
 from ..frontend.front_end import FrontEndSettings, RawPing
 from ..frontend.odometry import VehicleState

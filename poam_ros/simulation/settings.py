@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.geometry import Extent, map_grid
+from ..core.samples import TimedBatches
 from ..core.settings import Settings, setting
-from ..frontend.batching import TimedBatches
 from ..mission.target import TargetSettings
 from ..models.registry import ModelSettings
 from ..planning.pilots import PILOTS

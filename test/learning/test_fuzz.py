@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import WARNING_PERIOD_S, CholeskyError, InputError, LogThrottle
 from poam_ros.core.geometry import MAX_COORDINATE
-from poam_ros.frontend.batching import TimedBatches
+from poam_ros.core.samples import TimedBatches
 from poam_ros.frontend.events import STATES
 from poam_ros.frontend.odometry import OdometryRefused, VehicleState
 from poam_ros.frontend.pings import FrontEndSettings, RawPing, SonarMount

@@ -5,7 +5,7 @@ from sessions import DEPTH
 
 from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.errors import CholeskyError, InputError
-from poam_ros.frontend.batching import TimedBatches, TrainingSettings, WaypointBatches
+from poam_ros.core.samples import LiveBatches, TimedBatches, WaypointBatches
 from poam_ros.frontend.front_end import FrontEndSettings
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.learning.updater import MAX_DURATIONS, Durations
@@ -394,7 +394,7 @@ def test_a_time_budget_ends_the_training_and_can_change_at_run_time(survey):
     s.learn(20)
     assert s.mapper.enough == [None]  # an update ends by its own steps
     for budget, steps, over in ((1e-9, 0, True), (3600.0, 100, False)):
-        s.session.change(TimedBatches(batch_size=5), TrainingSettings(update_budget=budget))
+        s.session.sample_queue.policy = LiveBatches(batch_size=5, update_budget=budget)
         s.learn(5)  # with an exhausted budget before the first step: the data are in all the same
         assert s.mapper.enough[-1](steps) is over
 

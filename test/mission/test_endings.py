@@ -12,7 +12,7 @@ import yaml
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.mission.mission import Mission
-from poam_ros.mission.watchdog import MAP, SONAR, Watchdog, WatchdogSettings
+from poam_ros.mission.states import MAP, SONAR, Watchdog, WatchdogSettings
 from poam_ros.planning.areas import AreaSettings, NavigableArea, inside
 from poam_ros.planning.pilots import PILOTS, start_pose
 from poam_ros.simulation.vehicle import DubinsVehicle, Pose

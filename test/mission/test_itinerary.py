@@ -7,8 +7,7 @@ import pytest
 
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
-from poam_ros.mission.budget import VehicleTrack
-from poam_ros.mission.itinerary import GoalQueue, Leg
+from poam_ros.mission.itinerary import GoalQueue, Leg, VehicleTrack
 from poam_ros.planning.areas import NavigableArea
 from poam_ros.planning.routes import ClearanceSettings, DeepRoutes, Routes
 from poam_ros.simulation.vehicle import DubinsVehicle, Pose

@@ -8,9 +8,9 @@ from missions import PlannedMission
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.mission.budget import Budget
 from poam_ros.mission.itinerary import CAPTURE_RADIUS
 from poam_ros.mission.mission import Mission
+from poam_ros.mission.states import Budget
 from poam_ros.planning.areas import NavigableArea
 
 WORKSPACE = Extent(-10, 10, -10, 10)

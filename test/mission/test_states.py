@@ -6,11 +6,11 @@ import pytest
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.events import DONE, EXPLORING, PAUSED, RETURNING, STATES, WAITING
 from poam_ros.mission import mission as states
-from poam_ros.mission.mission import (
+from poam_ros.mission.mission import HOME, Mission
+from poam_ros.mission.states import (
     DISPLACED,
     FAULT,
     GUARD,
-    HOME,
     INPUT,
     INTERRUPTED,
     MET,
@@ -27,7 +27,6 @@ from poam_ros.mission.mission import (
     SURVEYED,
     TABLE,
     TAKEN_OVER,
-    Mission,
 )
 
 SQUARE = Extent(-10, 10, -10, 10)

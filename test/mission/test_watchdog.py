@@ -7,8 +7,17 @@ import pytest
 
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.odometry import largest_std
-from poam_ros.mission.mission import OPERATOR, TAKEN_OVER, Mission
-from poam_ros.mission.watchdog import MAP, RECOVERY_S, SONAR, Autopilot, Watchdog, WatchdogSettings
+from poam_ros.mission.mission import Mission
+from poam_ros.mission.states import (
+    MAP,
+    OPERATOR,
+    RECOVERY_S,
+    SONAR,
+    TAKEN_OVER,
+    Autopilot,
+    Watchdog,
+    WatchdogSettings,
+)
 from poam_ros.planning.areas import NavigableArea
 
 WORKSPACE = Extent(-10, 10, -10, 10)

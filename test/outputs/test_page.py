@@ -17,7 +17,7 @@ from poam_ros.core.samples import Samples
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.journal.database import JournalDatabase
 from poam_ros.mapping.soundings import time_text
-from poam_ros.mission.mission import Status
+from poam_ros.mission.states import Status
 from poam_ros.outputs import folder as files
 from poam_ros.outputs import scene as scenes
 from poam_ros.outputs.chart import ExportSettings, clock_time

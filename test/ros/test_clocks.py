@@ -18,7 +18,7 @@ from rclpy.time import Time as Stamp
 from poam_ros.app.cli import MODULES
 from poam_ros.core.clock import SECOND
 from poam_ros.frontend.events import STATES
-from poam_ros.mission.mission import DRIVEN, Status
+from poam_ros.mission.states import DRIVEN, Status
 from poam_ros.ros import messages
 from poam_ros.ros.mapper import MapperNode
 from poam_ros.ros.monitor import MonitorNode

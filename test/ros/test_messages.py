@@ -23,13 +23,13 @@ from visualization_msgs.msg import Marker  # noqa: E402
 
 from poam_ros.core.maps import ElevationMap  # noqa: E402
 from poam_ros.frontend.front_end import RawPing  # noqa: E402
-from poam_ros.frontend.odometry import VehicleState  # noqa: E402
-from poam_ros.frontend.refused_pings import REASONS, RefusedPings  # noqa: E402
-from poam_ros.importers.messages import (  # noqa: E402
+from poam_ros.frontend.odometry import (  # noqa: E402
     LONGEST_FRAME,
+    VehicleState,
     read_odometry,
-    read_range,
 )
+from poam_ros.frontend.pings import read_range  # noqa: E402
+from poam_ros.frontend.refused_pings import REASONS, RefusedPings  # noqa: E402
 from poam_ros.outputs.recorder import MapReport  # noqa: E402
 from poam_ros.planning.areas import NavigableArea  # noqa: E402
 

@@ -28,8 +28,8 @@ from poam_ros.core.geometry import Extent
 from poam_ros.core.samples import Samples
 from poam_ros.core.settings import instance, rows
 from poam_ros.frontend.front_end import FrontEnd
-from poam_ros.frontend.pings import FrontEndSettings
-from poam_ros.importers.messages import read_odometry, read_range
+from poam_ros.frontend.odometry import read_odometry
+from poam_ros.frontend.pings import FrontEndSettings, read_range
 from poam_ros.mavlink.link import LinkSettings
 from poam_ros.ros.inputs import FrameTransformer, RangeReader
 from poam_ros.ros.messages import ns_to_stamp

@@ -23,7 +23,7 @@ from std_msgs.msg import UInt64
 from std_srvs.srv import Trigger
 
 from poam_ros.core.geometry import Extent
-from poam_ros.importers.messages import read_odometry
+from poam_ros.frontend.odometry import read_odometry
 from poam_ros.ros import messages
 from poam_ros.ros import node as qos
 from poam_ros.ros.simulator import SimulatorNode, main, thinned

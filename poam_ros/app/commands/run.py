@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from ...core.samples import TimedBatches
 from ...core.settings import Setting, instance, rows
-from ...frontend.batching import TimedBatches
 from ...mission.target import TargetSettings
 from ...models.native.loader import announce
 from ...models.registry import ModelSettings, option_rows

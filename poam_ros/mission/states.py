@@ -1,19 +1,62 @@
-"""Pauses an unattended mission: missing data, bad positions, the geofence, a vehicle that does not
-follow its goals. No ROS."""
+"""What state a mission is in, and what changes it: events, its budget, and the watchdog, which
+pauses an unattended one (missing data, bad positions, the geofence, a vehicle that does not follow
+its goals). No ROS.
+
+``TABLE`` has all that may happen and what it leads to: docs/vehicle.md shows it, and every pair is
+tested.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.errors import shown
+from ..core.errors import quantity, shown
 from ..core.settings import Settings, setting
-from ..frontend.events import EXPLORING, PAUSED, RETURNING
+from ..frontend.events import DONE, EXPLORING, HOME, PAUSED, PILOT, RETURNING, STATES, WAITING
 from ..planning.areas import NavigableArea
-from .mission import GUARD, INPUT, TAKEN_OVER, Mission, Status
+
+if TYPE_CHECKING:
+    from .mission import Mission
+
+#: Events: what operators ask for; then what happens on the way.
+START, STOP, PAUSE, RESUME = "start", "stop", "pause", "resume"
+FAULT, RECOVERED = "fault", "recovered"
+SURVEYED, SPENT, MET = "surveyed", "spent", "met"  # and HOME
+
+#: Why a mission is paused. An operator asked for it, or the planner was restarted; an input that
+#: it needs is missing; a guard stopped it (fence, no progress); somebody else drives the vehicle;
+#: positions moved against the map.
+OPERATOR, RESTART, INPUT, GUARD = "operator", "restart", "input", "guard"
+TAKEN_OVER, DISPLACED = "taken over", "displaced"
+#: The causes that end by themselves; after any other one only an operator resumes.
+PASSING = frozenset({INPUT})
+
+#: To the state that the pause interrupted; to returning, or to done if there is no way home to go.
+INTERRUPTED, OVER = "what was interrupted", "returning or done"
+_AGAIN: Mapping[str, str] = {
+    STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, RESUME: INTERRUPTED, RECOVERED: INTERRUPTED,
+}  # fmt: skip
+#: The state that an event leads to, by the state that the mission is in, a paused one by what it
+#: interrupts; an event that is not listed is refused, and changes nothing. A pause adds its cause
+#: where the mission is paused already.
+TABLE: Mapping[str, Mapping[str, str]] = {
+    WAITING: {START: PILOT, STOP: WAITING},
+    PILOT: {STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, SURVEYED: EXPLORING, SPENT: OVER},
+    EXPLORING: {STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, SPENT: OVER, MET: OVER},
+    RETURNING: {STOP: WAITING, PAUSE: PAUSED, FAULT: PAUSED, HOME: DONE},
+    f"{PAUSED} while {PILOT}": {**_AGAIN, SPENT: DONE},
+    f"{PAUSED} while {EXPLORING}": {**_AGAIN, SPENT: DONE, MET: DONE},
+    f"{PAUSED} while {RETURNING}": _AGAIN,
+    DONE: {START: PILOT, STOP: WAITING},
+}
+#: The states in which the vehicle is driven, and guarded.
+DRIVEN = (PILOT, EXPLORING, RETURNING)
 
 ODOMETRY, SONAR, MAP, POSITION = "odometry", "sonar", "map", "position"
 #: Added by one check at most: messages that came while this process was stopped are lost.
@@ -21,6 +64,191 @@ MAX_ELAPSED_S = 2.0
 RECOVERY_S = 3.0  # without a fault until the mission resumes
 #: Coming this much nearer to the goal (m) is progress; less if that takes longer than PROGRESS_S.
 MIN_PROGRESS_M, PROGRESS_S = 1.0, 10.0
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a mission, and why.
+
+    Attributes:
+        state: as published.
+        reason: why, as text, unless it is paused.
+        causes: of a pause, with a text each, oldest first.
+        interrupted: the state that a pause interrupts.
+        ended: the event that ended the mission, and its text; empty: it has not ended.
+    """
+
+    state: str
+    reason: str
+    causes: tuple[tuple[str, str], ...] = ()
+    interrupted: str = PILOT
+    ended: tuple[str, str] = ("", "")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Status:
+        """A status from its fields as JSON.
+
+        Raises:
+            ValueError, KeyError, TypeError: the values are invalid.
+        """
+        causes = tuple((str(cause), str(text)) for cause, text in values["causes"])
+        ended, text = values["ended"]
+        found = cls(**{**values, "causes": causes, "ended": (str(ended), str(text))})
+        if found.place not in TABLE or found.state not in STATES:
+            raise ValueError(f"state {found.state!r}")
+        return found
+
+    @property
+    def place(self) -> str:
+        """Where the mission is: one of ``TABLE``."""
+        return f"{PAUSED} while {self.interrupted}" if self.state == PAUSED else self.state
+
+    @property
+    def text(self) -> str:
+        """Why it is in its state."""
+        return "; ".join(text for _, text in self.causes) if self.state == PAUSED else self.reason
+
+    @property
+    def recovers(self) -> bool:
+        """Whether it resumes when what it needs is there again."""
+        return self.state == PAUSED and PASSING.issuperset(cause for cause, _ in self.causes)
+
+    def after(self, event: str, text: str, cause: str = OPERATOR, home: bool = False) -> Status:
+        """The status after an event; this one itself if the event is refused.
+
+        Args:
+            event: one of the table's.
+            text: why.
+            cause: of a pause.
+            home: whether there is a way home to go.
+        """
+        to = TABLE[self.place].get(event)
+        if to is None or (event == RECOVERED and not self.recovers):
+            return self
+        if to == PAUSED:
+            return self._paused(cause, text)
+        if event in (SPENT, MET):
+            over = RETURNING if to == OVER and home else DONE
+            return Status(over, text, ended=(event, text))
+        if to == INTERRUPTED:
+            return Status(self.interrupted, text, ended=self.ended)
+        if event == HOME:
+            return replace(self, state=to, reason=self.ended[1])
+        return Status(to, text)
+
+    def _paused(self, cause: str, text: str) -> Status:
+        """A passing cause gives way to the next one, the others stay."""
+        if self.state != PAUSED:
+            return replace(self, state=PAUSED, causes=((cause, text),), interrupted=self.state)
+        known = tuple(c for c in self.causes if c[0] != cause or cause not in PASSING)
+        causes = known if (cause, text) in known else (*known, (cause, text))
+        return self if causes == self.causes else replace(self, causes=causes)
+
+
+@dataclass
+class Budget:
+    """Limits of a mission, and how much of them is used.
+
+    Attributes:
+        max_samples: 0: no limit.
+        max_duration: s; 0: no limit.
+        start_time_s: when the mission began, in s; None before.
+        samples: number of samples that the mapper has accepted.
+        samples_at_start: number of them when the mission began.
+        driven_at_start: how far the vehicle had driven then, in m.
+    """
+
+    max_samples: int = 0
+    max_duration: float = 0.0
+    start_time_s: float | None = None
+    samples: int = 0
+    samples_at_start: int = 0
+    driven_at_start: float = 0.0
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether neither limit is set."""
+        return not (self.max_samples or self.max_duration)
+
+    @property
+    def samples_left(self) -> int | None:
+        """Samples left; None: no limit."""
+        return max(0, self.max_samples - self.taken) if self.max_samples else None
+
+    @property
+    def taken(self) -> int:
+        """Samples since the mission began."""
+        return self.samples - self.samples_at_start
+
+    def __str__(self) -> str:
+        """The samples since the mission began, and those in the map if an earlier one took some."""
+        taken = quantity(self.taken, "sample")
+        return f"{taken} ({self.samples} in the map)" if self.samples_at_start else taken
+
+    def time_left(self, now: float) -> float:
+        """Time left at ``now`` (s), in s, by ``max_duration``, and by ``max_samples`` at the rate
+        so far; infinite if unknown."""
+        left = self.duration_left(now)
+        if self.start_time_s is not None and self.samples_left is not None and self.taken > 0:
+            left = min(left, self.samples_left * (now - self.start_time_s) / self.taken)
+        return left
+
+    def duration_left(self, now: float) -> float:
+        """Time left at ``now`` (s) by ``max_duration`` alone, in s; infinite if unknown."""
+        if self.start_time_s is None or not self.max_duration:
+            return math.inf
+        return max(0.0, self.start_time_s + self.max_duration - now)
+
+    def pace(self, driven: float, now: float, speed: float) -> float:
+        """Mean speed so far in m/s, at most ``speed``; after ``driven`` m, at ``now`` (s)."""
+        if self.start_time_s is None or now <= self.start_time_s:
+            return speed
+        return min(speed, (driven - self.driven_at_start) / (now - self.start_time_s))
+
+    def distance_left(
+        self, driven: float, now: float | None = None, speed: float = math.inf
+    ) -> float:
+        """Distance in m that can still be travelled, after ``driven`` m; infinite if unknown.
+
+        By ``max_samples``, at the rate of samples per metre so far; with ``now`` (s) also by
+        ``max_duration``, at the mean speed so far, at most ``speed`` (m/s).
+        """
+        distance, start = math.inf, self.start_time_s
+        if self.samples_left is not None and self.samples:
+            distance = self.samples_left * driven / self.samples
+        if self.max_duration and now is not None and start is not None and now > start:
+            distance = min(distance, self.duration_left(now) * self.pace(driven, now, speed))
+        return distance
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for ``restore``."""
+        start, first, driven = self.start_time_s, self.samples_at_start, self.driven_at_start
+        return {"began": start, "samples": self.samples, "first": first, "driven": driven}
+
+    def restore(self, values: Mapping[str, Any]) -> None:
+        """Restore the values of ``to_dict``."""
+        self.start_time_s, self.samples = values["began"], values["samples"]
+        self.samples_at_start, self.driven_at_start = values["first"], values["driven"]
+
+    def begin(self, now: float, driven: float) -> None:
+        """A mission begins at ``now`` (s) after ``driven`` m; the samples so far do not count."""
+        self.start_time_s, self.samples_at_start = now, self.samples
+        self.driven_at_start = driven
+
+    def count(self, samples: int) -> None:
+        """Set the number of samples of the mapper; fewer than before if it was reset."""
+        self.samples, self.samples_at_start = samples, min(self.samples_at_start, samples)
+
+    def exhausted(self, now: float | None = None) -> str | None:
+        """Why the budget is exhausted, by samples and, if given, ``now`` (s); None: it is not."""
+        if now and self.start_time_s is not None:  # 0: simulated time has not begun
+            # Setting the clock back does not lengthen the mission.
+            self.start_time_s = min(self.start_time_s, now)
+            if self.max_duration and now - self.start_time_s >= self.max_duration:
+                return f"max_duration of {self.max_duration:g} s has passed"
+        if self.max_samples and self.taken >= self.max_samples:
+            return f"max_samples of {self.max_samples} reached"
+        return None
 
 
 @dataclass(frozen=True)
