@@ -106,7 +106,8 @@ class NeighbourGP(OnlineModel):
         not widened."""
         self._widen(VarianceCalibration())
         options, store = self.options, self._store
-        left = left_out(store.sites, stretches, *options.search, store.land)
+        near = options.neighbours, options.candidate_neighbours, options.neighbour_spacing
+        left = left_out(store.sites, stretches, *near, store.land)
         if left is None:
             return
         tried = [self._learned.average]
@@ -175,7 +176,7 @@ class NeighbourGP(OnlineModel):
 
     def _near(self, x: Tensor) -> Tensor:
         """The neighbours of places [N, 2], [N, k], -1 for none."""
-        return self._store.spread(x, *self.options.search)
+        return self._store.spread(x, self.options)
 
     def _blended(self, x: Tensor, step: float) -> Prediction:
         """Predictions without seams at places [N, 2].

@@ -94,11 +94,6 @@ class NeighbourOptions(Settings):
             )
 
     @property
-    def search(self) -> tuple[int, int, float]:
-        """How neighbours are chosen: the arguments of ``NumpyIndex.spread``."""
-        return self.neighbours, self.candidate_neighbours, self.neighbour_spacing
-
-    @property
     def of_training(self) -> NeighbourOptions:
         """The options with the neighbours that training uses: fewer candidates are faster, and
         predict held-out lines as well."""

@@ -20,6 +20,7 @@ from ...core.geometry import Land
 from ...core.samples import grown
 from ..interface import Dataset
 from ..native.loader import INTEGER, POINTER, REAL, declared, structure
+from .options import NeighbourOptions
 
 #: Unit of the sites' random numbers.
 UNIT = 2.0**-32
@@ -416,12 +417,13 @@ class SiteStore:
         self.occupied = int(self._cells.sum())
 
     def spread(
-        self, x: Tensor, k: int, pool: int, apart: float = 0.0, share: Subset = EVERYTHING,
+        self, x: Tensor, options: NeighbourOptions, share: Subset = EVERYTHING,
         elsewhere: bool = False,
     ) -> Tensor:  # fmt: skip
-        """See ``spread_visible``."""
-        sites = self._rows[:, :2]
-        return spread_visible(self._index, sites, self.land, x, k, pool, apart, share, elsewhere)
+        """The neighbours of places x [N, 2], by the options, as of ``spread_visible``."""
+        near = options.neighbours, options.candidate_neighbours, options.neighbour_spacing
+        places = self._rows[:, :2]
+        return spread_visible(self._index, places, self.land, x, *near, share, elsewhere)
 
     def _joined(self, X: Tensor, own: Tensor) -> tuple[np.ndarray, Tensor]:
         """The site of each new ping [N], including new sites; and which pings begin one."""

@@ -115,7 +115,7 @@ class NngpTrainer:
         """
         options, sites, nodes = self.options, store.sites, len(self._nodes)
         left_out, share = self._draw(store)
-        near = store.spread(sites.x[left_out], *options.search, share, elsewhere=True)
+        near = store.spread(sites.x[left_out], options, share, elsewhere=True)
         F = self._network.evaluate(learned.theta)
         found = gradient(self.kernel(learned.theta, F), sites, left_out, near)
         penalties = Penalties(
