@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..core.maps import ElevationMap, UpdateReport
 from ..core.samples import Samples
@@ -27,13 +26,6 @@ def mapped_state(state: str, taken_over: str) -> str:
         taken_over: its state before somebody else took the vehicle; empty: nobody has.
     """
     return taken_over if state == PAUSED and taken_over in (PILOT, EXPLORING) else state
-
-
-class Message(NamedTuple):
-    """A text for people, with its reason as key."""
-
-    reason: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -76,9 +68,11 @@ class PositionsShifted:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something failed and the survey continues. ``error``: False for a mere notice."""
+    """Something failed and the survey continues: a text for people, with its reason as key.
+    ``error``: False for a mere notice."""
 
-    message: Message
+    reason: str
+    text: str
     error: bool = True
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.errors import InputError, quantity
 from ..core.samples import Samples
-from ..frontend.events import LoopEvent, Message, Problem
+from ..frontend.events import LoopEvent, Problem
 from ..journal.database import set_aside
 from ..journal.folder import CHECKPOINT, Checkpoint, read_checkpoint
 from ..journal.tables import (
@@ -67,7 +67,7 @@ class Recovery:
     def run(self, updater: ModelUpdater, now_ns: int) -> Iterator[LoopEvent]:
         """Repeat the steps on a new updater, and draw the map."""
         for text in self._damage:
-            yield Problem(Message("log", text), error=False)
+            yield Problem("log", text, error=False)
         try:
             done = self._restored(updater)
         except InputError as error:
@@ -77,7 +77,7 @@ class Recovery:
                 with suppress(OSError):  # before the next checkpoint replaces it
                     set_aside(self._folder, [self._folder / CHECKPOINT])
             text = f"{error}; the whole journal is repeated"
-            yield Problem(Message("checkpoint", text), error=False)
+            yield Problem("checkpoint", text, error=False)
         for number, step in enumerate(self.steps[done:], start=done):
             try:
                 outcome = updater.repeat(step, self.data[step.first : step.last + 1])

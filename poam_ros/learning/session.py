@@ -22,7 +22,6 @@ from ..frontend.events import (
     EXPLORING,
     PILOT,
     LoopEvent,
-    Message,
     MissionFinished,
     ModelReset,
     Problem,
@@ -100,11 +99,6 @@ class ModelLoop:
         recovery = self._recovery
         withdrawn = self.status.withdrawn if recovery is None else recovery.withdrawn
         return self.stored - (0 if self._resetting else withdrawn)
-
-    @property
-    def full(self) -> bool:
-        """Whether no more pings should be taken, because the model is too slow."""
-        return self.sample_queue.full
 
     @property
     def status(self) -> UpdaterStatus:
@@ -213,7 +207,7 @@ class ModelLoop:
         with self._lock:
             mark = None if self._resetting else self.journal.checkpoint_due(now)
         if mark is not None and (text := self.journal.checkpoint(mark, self.mapper)):
-            yield Problem(Message("checkpoint", text))
+            yield Problem("checkpoint", text)
 
     def wrap_up(self, now: Moment) -> Iterator[LoopEvent]:
         """Learn the waiting pings and draw the last map when a mission is interrupted. ``work``
@@ -231,9 +225,9 @@ class ModelLoop:
         yield from self._learn(batch, now, 1, True)
         yield from self._updater.draw(now.ros_ns)
 
-    def failed(self, error: Exception, outcome: str) -> Message:
-        """Count a failure of the caller in processing an event; returns the message."""
-        return self._updater.failed(error, outcome).message
+    def failed(self, error: Exception, outcome: str) -> Problem:
+        """Count a failure of the caller in processing an event; returns its own event."""
+        return self._updater.failed(error, outcome)
 
     def _repeat(self, recovery: Recovery, now: Moment) -> Iterator[LoopEvent]:
         """Repeat the journal's steps; its pings without a step go first in the queue."""
@@ -330,7 +324,7 @@ class SurveySession(ModelLoop):
     def ping(self, ping: RawPing, now: Moment) -> None:
         """Take a ping; ``tick`` places it."""
         # The disk, or the model, is too slow.
-        full = "log_full" if self.journal.full else OVERLOAD if self.full else ""
+        full = "log_full" if self.journal.full else OVERLOAD if self.sample_queue.full else ""
         self.front_end.ping(ping, now, full)
 
     def tick(self, now: Moment) -> Samples:
@@ -422,6 +416,6 @@ class ModelThread:
         if self._stopping:  # publishing fails while a node is shut down
             return
         try:
-            self._take(Problem(self._session.failed(error, traceback.format_exc())))
+            self._take(self._session.failed(error, traceback.format_exc()))
         except Exception:
             log.exception("a failure cannot be reported")

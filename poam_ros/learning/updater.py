@@ -15,7 +15,7 @@ from ..core.errors import CholeskyError, InputError, quantity
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap, StopCondition, UpdateReport
 from ..core.samples import Samples
-from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, Message, PositionsShifted, Problem
+from ..frontend.events import BatchLearned, LoopEvent, MapDrawn, PositionsShifted, Problem
 from ..journal.folder import Checkpoint
 from ..journal.tables import DROP, REINSTATE, UPDATE, WITHDRAW, JournalStep
 from ..screening import ScreeningSettings
@@ -157,7 +157,7 @@ class ModelUpdater:
                 f"first batch: {quantity(len(batch), 'ping')}, too few or too similar in elevation "
                 f"to scale by (at least {MIN_FIRST_BATCH} are needed); waiting for more"
             )
-            return Problem(Message("first_batch", text), error=False), True
+            return Problem("first_batch", text, error=False), True
         self._began = perf_counter()
         end = self._began + budget
         enough: StopCondition | None = (lambda taken: perf_counter() >= end) if budget else None
@@ -271,7 +271,7 @@ class ModelUpdater:
         kind = type(error).__name__
         self.status.failing = f"{kind}: {error}"
         self.status.errors[kind] += 1
-        return Problem(Message(kind, f"{kind}: {error}; {outcome}"))
+        return Problem(kind, f"{kind}: {error}; {outcome}")
 
 
 #: Pings after a jump, in a row, at which a model that cannot forget learns them.
@@ -357,7 +357,7 @@ class BatchVerdicts:
             self._judge.follow(rows, multiple, len(blocks.data) - len(batch))
             steps += [step for step, _ in changes]
             if text:
-                events.append(Problem(Message("crossings", text), error=False))
+                events.append(Problem("crossings", text, error=False))
             shift = self.watch.decide(updater.withdrawals.withdrawn.number)
             if shift is not None:
                 events.append(PositionsShifted(shift.sentence))

@@ -206,7 +206,7 @@ def _learn_pings(
 def _say(outcome: LoopEvent | None) -> None:
     """Log a failure."""
     if isinstance(outcome, Problem) and outcome.error:
-        log.warning("%s", outcome.message.text)
+        log.warning("%s", outcome.text)
 
 
 def validate(

@@ -368,8 +368,8 @@ class Drive:
                 self.batches += 1
             case events.PositionsShifted(text):
                 self.guidance.shift(text)
-            case events.Problem(note, _):
-                self._warnings.add(*note)
+            case events.Problem(reason, text, _):
+                self._warnings.add(reason, text)
             case events.MissionFinished():
                 self._over = self._started  # otherwise it was over before a restart
                 if outcome.map is None:

@@ -25,7 +25,7 @@ from ..core.maps import ElevationMap
 from ..core.reading import read_yaml
 from ..core.samples import Samples
 from ..core.settings import flat
-from ..frontend.events import LoopEvent, Message, MissionFinished, Problem
+from ..frontend.events import LoopEvent, MissionFinished, Problem
 from ..frontend.refused_pings import WITHDRAWN, RefusedPing, RefusedPings
 from ..journal.folder import DATABASE, is_journal, read_mission
 from ..journal.tables import DROP, UPDATES, JournalStep, read_only, read_refused, withdrawn_after
@@ -431,7 +431,7 @@ class SessionResults:
         drawn, samples = session.map, session.all_samples()
         if busy and session.journal.folder is not None:
             drawn, text = None, "its map is not written, but poam map makes it from the journal"
-            take(Problem(Message("busy", f"the model is still busy: {text}"), error=False))
+            take(Problem("busy", f"the model is still busy: {text}", error=False))
         earlier = self.folder is not None and (self.folder / files.MAP).exists()
         if not len(samples) or (drawn is None and earlier):
             return ""

@@ -271,7 +271,7 @@ class MapperNode(BaseNode):
 
     def _log_problem(self, outcome: events.LoopEvent) -> None:
         if isinstance(outcome, events.Problem):
-            (self._errors if outcome.error else self.warnings).add(*outcome.message)
+            (self._errors if outcome.error else self.warnings).add(outcome.reason, outcome.text)
 
     def _log_written(self, text: str) -> None:
         if text:
@@ -388,7 +388,7 @@ def _checks(session: SurveySession, alive: bool, lately: Lately) -> Iterator[tup
         yield ERROR, status.failing
     if session.journal.failing:
         yield ERROR, f"pings are not being stored: {session.journal.failing}"
-    if session.full:
+    if session.sample_queue.full:
         yield ERROR, f"pings are refused: {REASONS[OVERLOAD]}"
     front_end = session.front_end
     if (found := lately.main()) is not None:

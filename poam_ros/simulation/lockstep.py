@@ -247,7 +247,7 @@ class LockstepMission:
                 elif isinstance(outcome, MapDrawn):
                     self.target.learn(outcome.map, self._now.steady_s)
                 elif isinstance(outcome, Problem):
-                    log.warning("%s", outcome.message.text)
+                    log.warning("%s", outcome.text)
 
     def _score(self, learned: BatchLearned) -> None:
         """Score the model after a batch."""

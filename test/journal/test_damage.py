@@ -277,7 +277,7 @@ def test_a_mapper_reports_damage_and_recovers(image, tmp_path):
     (folder / JOURNAL).write_bytes(b"".join(lines))
     survey = Echoing(folder)
     survey.work()
-    told = [o.message.text for o in survey.outcomes if isinstance(o, Problem)]
+    told = [o.text for o in survey.outcomes if isinstance(o, Problem)]
     assert len(told) == 1 and "pings.journal was damaged" in told[0] and "damaged-" in told[0]
     survey.close()
 

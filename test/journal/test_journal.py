@@ -188,7 +188,7 @@ def test_without_a_usable_checkpoint_all_steps_of_the_journal_are_repeated(kept,
         np.savez(file, **arrays)
     again = kept("crashed").work()
     told = [o for o in again.outcomes if isinstance(o, Problem)]
-    assert [o.message.reason for o in told] == ["checkpoint"] and not told[0].error
+    assert [o.reason for o in told] == ["checkpoint"] and not told[0].error
     np.testing.assert_allclose(again.map, s.map, rtol=0, atol=1e-6)
 
 
@@ -207,7 +207,7 @@ def test_a_step_that_cannot_be_repeated_costs_no_ping(kept, tmp_path, monkeypatc
 
     monkeypatch.setattr(again.session.mapper, "learn", fails_once)
     again.work()
-    assert [o.message.reason for o in again.outcomes if isinstance(o, Problem)] == ["MemoryError"]
+    assert [o.reason for o in again.outcomes if isinstance(o, Problem)] == ["MemoryError"]
     assert again.session.samples == len(again.session.all_samples()) == s.session.samples
     again.drive(20)
     again.work()

@@ -43,7 +43,7 @@ def out(folder):
 
 def said(survey):
     """What was said of crossings."""
-    messages = [o.message for o in survey.outcomes if isinstance(o, Problem) and not o.error]
+    messages = [o for o in survey.outcomes if isinstance(o, Problem) and not o.error]
     return [message.text for message in messages if message.reason == "crossings"]
 
 
@@ -218,7 +218,7 @@ def test_a_model_that_fails_to_forget_keeps_the_pings(crossed, tmp_path, monkeyp
     s = crossed()
     monkeypatch.setattr(s.session.mapper, "withdraw", fail)
     s.until()
-    errors = [o.message.text for o in s.outcomes if isinstance(o, Problem) and o.error]
+    errors = [o.text for o in s.outcomes if isinstance(o, Problem) and o.error]
     assert any("no more pings are withdrawn or reinstated" in text for text in errors)
     session = s.session
     assert session.status.withdrawn == len(session.withdrawn) == 0 and not said(s)

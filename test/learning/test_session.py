@@ -115,7 +115,7 @@ def test_a_batch_is_retried_after_a_numerical_failure(survey):
     s.mapper.failures = [CholeskyError("Kuu is not positive definite")]
     s.drive(20)
     (trouble,) = s.work()
-    assert trouble.error and "retried with the next batch" in trouble.message.text
+    assert trouble.error and "retried with the next batch" in trouble.text
     assert s.session.status.failing.startswith("CholeskyError")
     assert len(s.session.sample_queue) == 20 and not s.session.due(s.now)
     s.drive(19)

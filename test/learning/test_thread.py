@@ -7,7 +7,7 @@ import pytest
 
 from poam_ros.core.clock import Moment
 from poam_ros.core.maps import UpdateReport
-from poam_ros.frontend.events import BatchLearned, Message, Problem
+from poam_ros.frontend.events import BatchLearned, Problem
 from poam_ros.learning.session import ModelThread
 
 LEARNED = BatchLearned(UpdateReport({}), (0.0, 1.0))
@@ -30,7 +30,7 @@ class Session:
             yield outcome
 
     def failed(self, error, outcome):
-        return Message(type(error).__name__, outcome)
+        return Problem(type(error).__name__, outcome)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_failure_of_the_work_does_not_end_the_thread(driven):
     session, thread, taken = driven
     session.given.put([RuntimeError("no memory")])
     trouble = taken.get(timeout=PATIENCE)
-    assert isinstance(trouble, Problem) and "no memory" in trouble.message.text
+    assert isinstance(trouble, Problem) and "no memory" in trouble.text
     session.given.put([LEARNED])
     assert taken.get(timeout=PATIENCE) is LEARNED and thread.alive
 
@@ -77,7 +77,7 @@ def test_a_failing_receiver_gets_the_remaining_events():
     session.given.put([LEARNED, LEARNED])
     thread.start()
     assert taken.get(timeout=PATIENCE) is taken.get(timeout=PATIENCE) is LEARNED
-    assert [trouble.message.reason for trouble in troubles] == ["RuntimeError"]
+    assert [trouble.reason for trouble in troubles] == ["RuntimeError"]
     assert thread.stop(PATIENCE)
 
 
