@@ -17,9 +17,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..screening.crossings import crossing_weights, find_crossings
+from ..screening.crossings import Estimates, crossing_weights, find_crossings, solve
 from ..screening.lines import Motion
-from ..screening.mixed_model import Estimates, solve
 from .crossed import Crossed, Divisions, cross
 from .soundings import SoundingMapSettings, Soundings
 from .survey_errors import Calibration, Effect, PositionError, Spread, SurveyErrors
