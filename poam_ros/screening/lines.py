@@ -33,9 +33,9 @@ SLOPE = 0.35  # slope of the bottom in the standard deviation across a gap, at m
 #: Soundings on either side, the one of them by size that is usual there (false ones are rather too
 #: deep), and the ratio to it of one far below.
 SIDES, USUAL, BELOW = 9, 3, 1.2
-#: Slopes along a line are fitted to at most this many soundings on either side,
+#: Slopes along a line are fitted to at most this many soundings on either side, and no farther than
+#: a gap is long.
 SIDE = 40
-#: and no farther than a gap is long.
 PASS_RATIO = 4.0  # distance along the record between two passes, relative to that in the plane
 POOL, ASKED = 16, 96  # candidate neighbours of a node; nodes searched for them
 NEIGHBOURS = 8  # nodes that predict one
