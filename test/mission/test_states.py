@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from poam_ros.core.geometry import Extent
-from poam_ros.frontend.events import DONE, EXPLORING, PAUSED, RETURNING, STATES, WAITING
-from poam_ros.mission import mission as states
-from poam_ros.mission.mission import HOME, Mission
+from poam_ros.frontend.events import DONE, EXPLORING, HOME, PAUSED, RETURNING, STATES, WAITING
+from poam_ros.mission import states
+from poam_ros.mission.mission import Mission
 from poam_ros.mission.states import (
     DISPLACED,
     FAULT,

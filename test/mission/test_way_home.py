@@ -8,7 +8,7 @@ from missions import PlannedMission
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
-from poam_ros.mission import budget as way_home
+from poam_ros.mission import itinerary as way_home
 from poam_ros.mission.itinerary import VehicleTrack, learned_current
 from poam_ros.mission.mission import Mission
 from poam_ros.planning.pilots import PILOTS, start_pose
