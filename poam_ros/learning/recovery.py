@@ -13,14 +13,7 @@ from ..core.samples import Samples
 from ..frontend.events import LoopEvent, Problem
 from ..journal.database import set_aside
 from ..journal.folder import CHECKPOINT, Checkpoint, read_checkpoint
-from ..journal.tables import (
-    DROP,
-    REINSTATE,
-    UPDATE,
-    WITHDRAW,
-    JournalContents,
-    withdrawn_after,
-)
+from ..journal.tables import DROP, REINSTATE, UPDATE, WITHDRAW, JournalContents, withdrawn_after
 from .updater import ModelUpdater, Withdrawals, without
 
 

@@ -18,14 +18,7 @@ from ..core.clock import Moment
 from ..core.geometry import Grid
 from ..core.maps import ElevationMap
 from ..core.samples import BatchPolicy, SampleQueue, Samples
-from ..frontend.events import (
-    EXPLORING,
-    PILOT,
-    LoopEvent,
-    MissionFinished,
-    ModelReset,
-    Problem,
-)
+from ..frontend.events import EXPLORING, PILOT, LoopEvent, MissionFinished, ModelReset, Problem
 from ..frontend.front_end import OVERLOAD, FrontEnd
 from ..frontend.odometry import OdometryRefused, VehicleState
 from ..frontend.pings import FrontEndSettings, RawPing
@@ -306,11 +299,6 @@ class SurveySession(ModelLoop):
         self.pilot = self.front_end.pilot
         ledger, begins = self.front_end.ledger, self.pilot.over
         super().__init__(mapper, ledger, policy, grid, screening, begins)
-
-    @property
-    def mission_state(self) -> str | None:
-        """The last mission state received; None before the first."""
-        return self.pilot.state
 
     def recover(self, journal: Journal, recovery: Recovery) -> None:
         """See ``ModelLoop``; call before anything else."""

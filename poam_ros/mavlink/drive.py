@@ -27,7 +27,7 @@ from ..journal.folder import plain
 from ..learning.create import open_mission, recovery_message
 from ..learning.session import ModelThread, SurveySession
 from ..mission.guidance import Guidance
-from ..mission.states import INPUT, RESTART
+from ..mission.states import DISPLACED, INPUT, RESTART
 from ..outputs.folder import write_config
 from ..outputs.run import SessionResults, read_settings
 from .frame import recorded_frame, workspace_of
@@ -160,11 +160,11 @@ class Drive:
             learn = partial(self._learn, now=now)
             self._write(lambda: self._results.write_interrupted(now, busy, learn))
             guidance.close()
-            if guidance.failing:
-                self._say(f"warning: {guidance.failing}")
+            if guidance.store.failing:
+                self._say(f"warning: {guidance.store.failing}")
         if missing := self._leave():
             self._say(f"warning: {missing}")
-        self.incomplete |= bool(missing or (guidance is not None and guidance.failing))
+        self.incomplete |= bool(missing or (guidance is not None and guidance.store.failing))
         self.link.close()
 
     def _open(self, frame: GeoReference) -> None:
@@ -251,7 +251,7 @@ class Drive:
                 std = largest_std(event.variance[0], 0.0, event.variance[1])
                 guidance.locate(event, std, now)
         if telemetry.displaced:
-            guidance.displace(telemetry.displaced)
+            guidance.mission.pause(telemetry.displaced, DISPLACED)
             telemetry.displaced = ""
 
     def _obey(self, word: str, now: Moment) -> None:
@@ -328,12 +328,12 @@ class Drive:
         state = mapped_state(mission.state, self.guidance.taken_over)
         if mission.status.ended[0] and state == PAUSED:  # on the way home nothing is mapped
             state = RETURNING
-        if state != self.session.mission_state:
+        if state != self.session.pilot.state:
             self.session.mission(state, now)
             if self._thread is not None:
                 self._thread.wake()
         self.guidance.save(now.steady_s)
-        failing = self.guidance.failing or self.session.journal.failing or ""
+        failing = self.guidance.store.failing or self.session.journal.failing or ""
         if failing != self.disk_problem:
             self.disk_problem = failing
             self._say(f"warning: {failing}" if failing else "the disk can be written again")

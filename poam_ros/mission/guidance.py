@@ -56,7 +56,7 @@ class Guidance:
 
     Attributes:
         mission: the mission; a stored one is restored. ``target``: its map target.
-        autopilot: who controls the vehicle.
+        autopilot: who controls the vehicle. ``store``: the mission on the disk.
         found: what was restored, as text; empty: nothing.
         ahead_s: of every ``Moment``: as given, or as before a restart of the planner.
         map: the latest map; None before the first.
@@ -96,13 +96,13 @@ class Guidance:
         self._watchdog = Watchdog(instance(WatchdogSettings, values), areas)
         self.autopilot = Autopilot()
         self._jumps = JumpDetector()
-        self._store = MissionStore(instance(MissionStoreSettings, values), draws, ahead_s)
+        self.store = MissionStore(instance(MissionStoreSettings, values), draws, ahead_s)
         try:
-            self.found = self._store.restore(self.mission)
+            self.found = self.store.restore(self.mission)
         except BaseException:
-            self._store.close()
+            self.store.close()
             raise
-        self.ahead_s = self._store.ahead_s
+        self.ahead_s = self.store.ahead_s
         self.fault: str | None = None
         self.target = MapTarget(instance(TargetSettings, values), self.mission)
         self._draws, self._planner = draws, chosen_planner(values)
@@ -142,7 +142,7 @@ class Guidance:
             text = f"the position jumped by {far}, and stays there"
             warn("odometry_moved", text)
             mission.position = position  # without following goals or track
-            self.displace(text)
+            self.mission.pause(text, DISPLACED)
         self.z, self.yaw, self._now_s = state.position[2], state.yaw, now.unadjusted_s
         if self._sailed_z is None:
             self._sailed_z = self.z
@@ -211,15 +211,11 @@ class Guidance:
             return surface - depth
         return self.z if self._sailed_z is None else self._sailed_z
 
-    def displace(self, text: str) -> None:
-        """The positions' origin has moved, as the text says: the map may be displaced."""
-        self.mission.pause(text, DISPLACED)
-
     def shift(self, text: str) -> None:
         """Positions may have shifted, as the text says."""
         self._warn("shift", text)
         if self._watchdog.settings.pause_on_shift:
-            self.displace(text)
+            self.mission.pause(text, DISPLACED)
 
     def command(self, word: str, now_s: float) -> tuple[bool, str]:
         """Do what an operator asks for at a time in s: ``start``, ``stop``, ``pause`` or
@@ -300,17 +296,12 @@ class Guidance:
 
     def save(self, steady_s: float) -> None:
         """Write what has changed, at a steady time in s."""
-        self._store.save(self.mission, steady_s)
-
-    @property
-    def failing(self) -> str:
-        """Why the mission cannot be written at present; empty: it can."""
-        return self._store.failing
+        self.store.save(self.mission, steady_s)
 
     def close(self) -> None:
         """Write what is not written yet, and release the mission folder."""
         self.save(math.inf)
-        self._store.close()
+        self.store.close()
 
     @property
     def _arrival(self) -> dict[str, Any]:

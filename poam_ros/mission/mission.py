@@ -17,23 +17,9 @@ from ..frontend.pings import TOO_CLOSE, RawPing, refusal_reason
 from ..planning.areas import NavigableArea
 from ..planning.planners import Situation, no_extra
 from ..planning.routes import ClearanceSettings, DeepRoutes, Routes
+from . import states
 from .itinerary import BACK, TIMEOUT, GoalQueue, VehicleTrack, WayHome
-from .states import (
-    DRIVEN,
-    FAULT,
-    GUARD,
-    OPERATOR,
-    PAUSE,
-    RECOVERED,
-    RESTART,
-    RESUME,
-    SPENT,
-    START,
-    STOP,
-    SURVEYED,
-    Budget,
-    Status,
-)
+from .states import Budget, Status
 
 LEAP_S = 5.0  # a larger step between the stamps of two positions means that their clock was set
 
@@ -126,8 +112,8 @@ class Mission:
     @property
     def reason(self) -> str:
         """Why it is in its state, as text."""
-        remark = self.remark if self.status.ended[0] == SPENT and self.state != PAUSED else ""
-        return f"{self.status.text}; {remark}" if remark else self.status.text
+        lacks = self.remark and self.status.ended[0] == states.SPENT and self.state != PAUSED
+        return f"{self.status.text}; {self.remark}" if lacks else self.status.text
 
     @property
     def causes(self) -> frozenset[str]:
@@ -137,7 +123,7 @@ class Mission:
     @property
     def goal(self) -> np.ndarray | None:
         """The goal [2]; None: hold station."""
-        return self.goals.current if self.state in DRIVEN else None
+        return self.goals.current if self.state in states.DRIVEN else None
 
     @property
     def plan(self) -> np.ndarray:
@@ -149,7 +135,7 @@ class Mission:
     @property
     def active(self) -> bool:
         """Whether it drives the vehicle, and is guarded: it has begun, and is not paused."""
-        return self.state in DRIVEN and self.budget.start_time_s is not None
+        return self.state in states.DRIVEN and self.budget.start_time_s is not None
 
     @property
     def needs_goal(self) -> bool:
@@ -208,7 +194,7 @@ class Mission:
         if self.state == RETURNING and arrived and leg is not None and leg.kind != BACK:
             self._take(HOME, "")
             self.hold_station()
-        if goals.current is None and self.state in DRIVEN:
+        if goals.current is None and self.state in states.DRIVEN:
             self._next_goal(arrival == TIMEOUT)
         return arrival
 
@@ -259,7 +245,7 @@ class Mission:
 
         Also after another mission; the mapper's samples so far do not count.
         """
-        if not self._take(START, "started"):
+        if not self._take(states.START, "started"):
             return False, f"the mission has already started: its state is {self.state}"
         self.budget.begin(now, self.track.length)
         began = None if self.position is None else self.position.copy()
@@ -272,16 +258,16 @@ class Mission:
     def stop(self) -> tuple[bool, str]:
         """Hold station and wait for another ``start``; returns True and an answer."""
         previous = self.state
-        self._take(STOP, "stopped")
+        self._take(states.STOP, "stopped")
         self.hold_station()
         self.goals.clear()
         return True, f"stopped while {previous}"
 
-    def pause(self, reason: str = "requested", cause: str = OPERATOR) -> tuple[bool, str]:
+    def pause(self, reason: str = "requested", cause: str = states.OPERATOR) -> tuple[bool, str]:
         """Hold station until ``resume``, or until a passing cause has ended; returns success and an
         answer. Another cause is added to that of a pause."""
-        before = self.status
-        if not self._take(PAUSE if cause == OPERATOR else FAULT, reason, cause):
+        before, event = self.status, states.PAUSE if cause == states.OPERATOR else states.FAULT
+        if not self._take(event, reason, cause):
             already = " already" if self.state == PAUSED else ""
             return False, f"the mission is {self.state}{already}"
         if before.state == PAUSED:
@@ -291,17 +277,17 @@ class Mission:
 
     def resume(self, reason: str = "requested") -> tuple[bool, str]:
         """An operator lets it continue after a pause; returns success and an answer."""
-        if not self._take(RESUME, f"resumed: {reason}"):
+        if not self._take(states.RESUME, f"resumed: {reason}"):
             return False, f"the mission is not paused: its state is {self.state}"
         self._go_on()
         return True, f"{self.state} again"
 
     def recover(self) -> None:
         """Continue if only causes that have ended paused it."""
-        if self._take(RECOVERED, f"resumed: recovered from: {self.status.text}"):
+        if self._take(states.RECOVERED, f"resumed: recovered from: {self.status.text}"):
             self._go_on()
 
-    def end(self, why: str | None, event: str = SPENT) -> None:
+    def end(self, why: str | None, event: str = states.SPENT) -> None:
         """End the mission for this reason (None: do nothing): hold station or return home.
 
         A paused vehicle stays where it is. ``event``: the budget is ``SPENT``, or the map's target
@@ -316,7 +302,7 @@ class Mission:
         elif before != PAUSED:
             self.hold_station()
 
-    def _take(self, event: str, text: str, cause: str = OPERATOR) -> bool:
+    def _take(self, event: str, text: str, cause: str = states.OPERATOR) -> bool:
         """Take an event; False: it is refused, or nothing new."""
         home = self.on_done == HOME and self.home is not None
         before, self.status = self.status, self.status.after(event, text, cause, home)
@@ -368,8 +354,9 @@ class Mission:
             self.home = np.array(values["home"], dtype=float)
         if self.state == RETURNING:
             self._go_on()
-        if not resume and (self.state in DRIVEN or self.status.recovers):
-            self._take(FAULT, f"the planner was restarted while {self.state}", RESTART)
+        if not resume and (self.state in states.DRIVEN or self.status.recovers):
+            text = f"the planner was restarted while {self.state}"
+            self._take(states.FAULT, text, states.RESTART)
 
     def diagnostics(self) -> dict[str, object]:
         """State, reason and counts, by their keys in diagnostics."""
@@ -397,6 +384,7 @@ class Mission:
         if self.goals.current is not None:
             return
         if self.state == RETURNING:
-            self.pause("home was not reached in time" if late else "no route leads home", GUARD)
+            why = "home was not reached in time" if late else "no route leads home"
+            self.pause(why, states.GUARD)
         else:
-            self._take(SURVEYED, "the pilot survey is over")
+            self._take(states.SURVEYED, "the pilot survey is over")

@@ -429,7 +429,7 @@ def _counts(session: SurveySession, lately: Lately) -> dict[str, object]:
     for name, shares in (("", lately.refused), ("odometry ", lately.odometry)):
         values |= {f"lately {name}{reason}": share for reason, share in shares.items()}
     return values | {
-        "mission_state": session.mission_state or "unknown",
+        "mission_state": session.pilot.state or "unknown",
         "backlog": len(session.sample_queue),
         "samples": status.samples,
         "withdrawn": status.withdrawn,

@@ -211,7 +211,7 @@ class PlannerNode(BaseNode):
         level, text = next(self._checks())
         values = self.mission.diagnostics() | self.guidance.target.diagnostics()
         values |= {f"refused_{reason}": self.warnings.counts[reason] for reason in REFUSALS}
-        self.report(level, text, values | {"disk": self.guidance.failing or "ok"})
+        self.report(level, text, values | {"disk": self.guidance.store.failing or "ok"})
 
     def _checks(self) -> Iterator[tuple[bytes, str]]:
         """What is wrong, the worst first, and at last what the mission does."""
@@ -236,8 +236,8 @@ class PlannerNode(BaseNode):
         if unmapped and mission.active:
             self.warnings.remind("unmapped", unmapped)
             yield WARN, unmapped
-        if guidance.failing:
-            yield WARN, guidance.failing
+        if guidance.store.failing:
+            yield WARN, guidance.store.failing
         yield OK, silent or ("waiting for the first map" if mission.needs_goal else mission.state)
 
     def _announce(self) -> None:
@@ -268,8 +268,8 @@ class PlannerNode(BaseNode):
             self._hold_at(mission.station)
         if new:
             self._report()
-        if guidance.failing:
-            self.warnings.remind("disk", guidance.failing)
+        if guidance.store.failing:
+            self.warnings.remind("disk", guidance.store.failing)
 
     def _draw_areas(self) -> None:
         """Publish the borders at the water level, and on the map where that is land, and the state

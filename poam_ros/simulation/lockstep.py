@@ -188,7 +188,7 @@ class LockstepMission:
                 self._work()
 
     def _announce(self) -> None:
-        before, state = self.session.mission_state, self.mission.state
+        before, state = self.session.pilot.state, self.mission.state
         if state == before:
             return
         self.session.mission(state, self._now)

@@ -371,7 +371,7 @@ def test_an_unknown_state_changes_nothing(survey):
     s = survey()
     s.mission("exploring")
     s.mission("swimming")
-    assert s.session.mission_state == "exploring" and s.notes == ["unknown_state"]
+    assert s.session.pilot.state == "exploring" and s.notes == ["unknown_state"]
 
 
 @pytest.mark.parametrize("taker_fails", [False, True])

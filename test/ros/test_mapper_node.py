@@ -186,7 +186,7 @@ def test_mission_from_pilot_to_done(pair, eventually, tmp_path, ros):
     p = pair(output=str(tmp_path / "run"))
     v = p.vehicle
     v.say("pilot")
-    eventually(lambda: p.session.mission_state == "pilot")
+    eventually(lambda: p.session.pilot.state == "pilot")
     v.drive(80)  # more than pilot_samples: with a planner there, its word counts
     eventually(lambda: settled(p, 80))
     v.say("exploring")

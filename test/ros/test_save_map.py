@@ -59,7 +59,7 @@ def ring(ros, eventually, monkeypatch):
 def feed(vehicle, mapper, eventually):
     """Drive until there is a map; the transport may lose pings, so some more."""
     vehicle.say("exploring")
-    eventually(lambda: mapper.session.mission_state == "exploring")
+    eventually(lambda: mapper.session.pilot.state == "exploring")
 
     def mapped():
         vehicle.drive(20)

@@ -8,12 +8,7 @@ from problems import scattered
 
 from poam_ros.core.errors import CholeskyError
 from poam_ros.models.nngp import conditional
-from poam_ros.models.nngp.conditional import (
-    condition,
-    gradient,
-    joint_covariance,
-    log_loss,
-)
+from poam_ros.models.nngp.conditional import condition, gradient, joint_covariance, log_loss
 from poam_ros.models.nngp.kernel import (
     Kernel,
     ParameterLayout,

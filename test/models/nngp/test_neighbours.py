@@ -5,14 +5,7 @@ import pytest
 import torch
 from problems import scattered
 
-from poam_ros.models.nngp.sites import (
-    EVERYTHING,
-    Index,
-    NativeIndex,
-    NumpyIndex,
-    Subset,
-    numbers,
-)
+from poam_ros.models.nngp.sites import EVERYTHING, Index, NativeIndex, NumpyIndex, Subset, numbers
 
 KINDS = list({NumpyIndex: None, Index: None})
 K, POOL = 24, 96
