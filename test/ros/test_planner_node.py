@@ -468,7 +468,7 @@ def test_a_vehicle_that_is_silent_after_the_mission_hides_no_other_fault(ros, mo
     assert silent[0] == DiagnosticStatus.WARN and silent[1].startswith("no odometry")
     monkeypatch.setattr(type(planner.mission), "state", "done")
     assert next(planner._checks()) == (DiagnosticStatus.OK, silent[1])
-    monkeypatch.setattr(type(planner.guidance), "failing", "the disk is full")
+    monkeypatch.setattr(planner.guidance.store, "failing", "the disk is full")
     assert next(planner._checks()) == (DiagnosticStatus.WARN, "the disk is full")
 
 
