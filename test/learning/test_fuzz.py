@@ -119,7 +119,7 @@ class Fuzzed:
         session, now = self.s.session, self.s.now
         if name == "change":
             session.front_end.change(args[0], args[2])
-            session.change(args[1], session._updater.training)
+            session.sample_queue.policy = args[1]
         elif name == "reset":
             session.reset(now.ros_ns)
         elif name in ("odometry", "ping", "tick", "mission"):
