@@ -12,11 +12,12 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from ..mapping.soundings import LeftOut, Soundings
 from .options import ReadOptions
 
 SUFFIXES = (".mcap", ".db3")
-#: Types of positions and of ranges, the better first; of the water level, and of states.
+#: Types of positions and of ranges, the better first; and of states.
 POSITIONS = (
     "nav_msgs/msg/Odometry", "geometry_msgs/msg/PoseStamped",
     "geometry_msgs/msg/PoseWithCovarianceStamped", "sensor_msgs/msg/NavSatFix",
@@ -46,7 +47,9 @@ POSITIONS = (
 RANGES = "sensor_msgs/msg/Range", "std_msgs/msg/Float64", "std_msgs/msg/Float32"
 #: In the last part of a topic's name: what a number is the range of.
 NAMED = re.compile(r"depth|range|distance|sonar|ping|echo|altitude", re.IGNORECASE)
-LEVEL, STATE = ("std_msgs/msg/Float64",), ("std_msgs/msg/String",)
+#: In a topic's name: what measures above the water.
+ABOVE = re.compile(r"lidar|laser|radar|infrared|ultrasonic", re.IGNORECASE)
+STATE = ("std_msgs/msg/String",)
 
 
 @dataclass(frozen=True)
@@ -70,60 +73,41 @@ class BagSettings(Settings):
     start: float = setting(0.0, "Skip this much at the beginning", "s", 0.0, 1e9)
     stop: float = setting(0.0, "Stop this long after the beginning. 0: at the end", "s", 0.0, 1e9)
 
-    @property
-    def topics(self) -> dict[str, tuple[str, ...]]:
-        """The types that each topic may have."""
-        return {
-            self.odom_topic: POSITIONS,
-            self.range_topic: RANGES,
-            self.level_topic: LEVEL,
-            self.state_topic: STATE,
-            self.taken_over_topic: STATE,
-        }
-
 
 #: A ping, a position, a mission's state, a water level.
 Event = RawPing | VehicleState | OdometryRefused | str | float
 
 
-class Replay:
-    """Feeds a front end with what a log has, in its order.
+def replayed(
+    settings: FrontEndSettings, events: Iterable[tuple[int, Event]], wait: float
+) -> tuple[FrontEnd, list[Samples], RefusedPings]:
+    """Feed a front end with what a log has, each with its time (ns), in the order of the log. Pings
+    at its end wait for odometry this long (s).
 
-    Attributes:
-        batches: of accepted pings, closed as by a mapper with default settings that keeps up.
+    Returns:
+        The front end; accepted pings, in batches as of a mapper with default settings that keeps
+        up; refused pings.
     """
-
-    def __init__(self, settings: FrontEndSettings) -> None:
-        self.front_end, self._queue = FrontEnd(settings), SampleQueue(TimedBatches())
-        self.batches: list[Samples] = []
-        self._now, self._refused = Moment(0, 0.0), list[RefusedPing]()
-
-    def handle(self, event: Event, now: Moment) -> None:
-        """Take what came."""
-        queue, last = self._queue, None  # the last pings of a mission
-        self._now = now
+    front_end, queue = FrontEnd(settings), SampleQueue(TimedBatches())
+    batches, refused, now = list[Samples](), list[RefusedPing](), Moment(0, 0.0)
+    for ns, event in events:
+        now, last = Moment(ns, ns / SECOND), None  # the last pings of a mission
         if isinstance(event, RawPing):
-            self.front_end.ping(event, now, OVERLOAD if queue.full else "")
+            front_end.ping(event, now, OVERLOAD if queue.full else "")
         elif isinstance(event, str):
-            last = self.front_end.mission(event, now)
+            last = front_end.mission(event, now)
         elif isinstance(event, float):
-            self.front_end.water_level(event, now)
+            front_end.water_level(event, now)
         else:
-            self.front_end.odometry(event, now)
-        queue.add(self.front_end.take(now) if last is None else last, now.ros_ns)
-        begun = bool(self.batches) or self.front_end.pilot.over(len(queue))
-        if (last is not None and len(queue)) or (begun and queue.batch_due(now.ros_ns)):
-            self.batches.append(queue.take())
-        self._refused += self.front_end.ledger.take_refused()
-
-    def ended(self, wait: float) -> tuple[Samples, RefusedPings]:
-        """All accepted and all refused pings, after those at the end have waited for odometry this
-        long, in s."""
-        later = Moment(self._now.ros_ns, self._now.steady_s + wait)
-        self._queue.add(self.front_end.take(later), later.ros_ns)
-        self.batches.append(self._queue.take())
-        self._refused += self.front_end.ledger.take_refused()
-        return Samples.joined(self.batches), RefusedPings.of(self._refused)
+            front_end.odometry(event, now)
+        queue.add(front_end.take(now) if last is None else last, ns)
+        begun = bool(batches) or front_end.pilot.over(len(queue))
+        if (last is not None and len(queue)) or (begun and queue.batch_due(ns)):
+            batches.append(queue.take())
+        refused += front_end.ledger.take_refused()
+    queue.add(front_end.take(Moment(now.ros_ns, now.steady_s + wait)), now.ros_ns)
+    refused += front_end.ledger.take_refused()
+    return front_end, [*batches, queue.take()], RefusedPings.of(refused)
 
 
 def read_recording(path: Path, options: ReadOptions) -> Soundings:
@@ -143,41 +127,12 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
     """
     given, bounds = dict(options.settings), options.settings.get("workspace")
     given |= {"start": options.start, "stop": options.stop, "sonar.base_frame": ""}
-    settings = instance(BagSettings, given)
     placing = instance(FrontEndSettings, given, workspace=Extent.of(bounds) if bounds else None)
-    replay, decoder = Replay(placing), _Decoder(path, settings)
-    recording = Recording(path, settings.topics)
-    heard, refused, first = Counter[str](), Counter[str](), None
-    for raw in recording:
-        heard[raw.topic] += 1
-        if raw.kind not in (kinds := settings.topics[raw.topic]):
-            wanted = " or ".join(kinds)
-            raise InputError(f"{path}: expected {wanted} on {raw.topic}, got {raw.kind}")
-        first = raw.time_ns if first is None else first
-        since = (raw.time_ns - first) / SECOND
-        if since < settings.start or 0 < settings.stop < since:
-            continue
-        try:
-            event = decoder.event(raw)
-        except InputError:  # a package is missing
-            raise
-        except Exception:  # bytes of something else
-            refused["unreadable_message"] += 1
-            continue
-        if event is not None:
-            replay.handle(event, Moment(raw.time_ns, raw.time_ns / SECOND))
-    samples, left_out = replay.ended(2 * placing.odometry_wait)
-    front_end, batches = replay.front_end, replay.batches
-    refused += front_end.ledger.rejected
+    recording = Recording(path, instance(BagSettings, given))
+    front_end, batches, left_out = replayed(placing, recording, 2 * placing.odometry_wait)
+    samples, refused = Samples.joined(batches), recording.refused + front_end.ledger.rejected
     if not len(samples):
-        if not {settings.odom_topic, settings.range_topic} <= heard.keys():
-            raise _topics_asked(recording, settings)
-        reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
-        there = ", ".join(f"{n} on {topic}" for topic, n in heard.items())
-        raise InputError(
-            f"{path}: expected pings with odometry, got none accepted (messages: "
-            f"{there or 'none on these topics'}; refused: {reasons or 'none'})"
-        )
+        raise recording.nothing(refused)
     words = [
         f"{name} is cut short ({why}): read up to there" for name, why in recording.torn.items()
     ]
@@ -192,9 +147,9 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
         )
     source = {
         "understood": "; ".join(words),
-        "recording": {**asdict(settings), "bytes_read": read, "bytes": size},
+        "recording": {**asdict(recording.settings), "bytes_read": read, "bytes": size},
         "gate": nested(plain(values_of(placing))),
-        **(decoder.frame.values if decoder.frame is not None else {}),
+        **(recording.frame.values if recording.frame is not None else {}),
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
     return Soundings.of(
@@ -202,143 +157,98 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
     )
 
 
-def _topics_asked(recording: Recording, settings: BagSettings) -> InputError:
-    """Which topics a recording has, and the command that maps those that fit."""
-    words, topics = [], recording.topics
-    for option, topic, kinds in (
-        ("--odom-topic", settings.odom_topic, POSITIONS),
-        ("--range-topic", settings.range_topic, RANGES),
-    ):
-        fits = sorted(
-            (name != topic, kinds.index(kind), not NAMED.search(name.rpartition("/")[2]), name)
-            for name, kind in topics.items()
-            if kind in kinds and (name == topic or name not in settings.topics)
-        )
-        words += [option, fits[0][-1]] if fits else []
-    there = ", ".join(f"{name} ({kind})" for name, kind in sorted(topics.items()))
-    ask = f": {pasted('map', recording.path)} {shlex.join(words)}" if len(words) == 4 else ""
-    return InputError(
-        f"{recording.path}: expected positions on {settings.odom_topic} and ranges on "
-        f"{settings.range_topic}; the recording has messages on {there or 'no topic'}. Name them, "
-        f"as in --odom-topic TOPIC --range-topic TOPIC{ask}"
-    )
+#: Of a message: bytes of the file that are read by then, topic, type, the definition that came with
+#: it (empty without one), time of recording (ns), CDR bytes (empty where nobody wants them).
+Recorded = tuple[int, str, str, str, int, bytes]
 
 
-class _Decoder:
-    """The events of a recording's messages.
+class Recording:
+    """The events of a recording, each with its time (ns), in the order of recording.
+
+    Args:
+        path: a rosbag2 folder, or one of its files.
+        settings: which topics, and which part.
 
     Attributes:
+        settings: see there.
+        heard: number of messages by topic and type, as far as they were met.
+        refused: number of messages that cannot be decoded.
+        torn: what stopped reading, by file.
+        read, size: bytes that could be read, and in all.
         frame: around the first of a receiver's positions; None without any.
+
+    Raises:
+        InputError: a library is not installed.
     """
 
     def __init__(self, path: Path, settings: BagSettings) -> None:
-        with requires_extra(f"{path}: a recording", "rosbags", "bags"):
+        with requires_extra(f"{path}: a recording", "mcap and rosbags", "bags"):
+            import mcap.stream_reader  # noqa: F401
             from rosbags import typesys
-        self._settings, self._library = settings, typesys
-        self._stores = dict[tuple[str, str], Any]()
-        self._jazzy = typesys.get_typestore(typesys.Stores.ROS2_JAZZY)
-        self._frame_id, self._state, self._taken_over = "", "", ""
+        self._path, self.settings, self._library = path, settings, typesys
+        self.heard, self.refused = Counter[tuple[str, str]](), Counter[str]()
+        self.torn, self.read, self.size = dict[str, str](), 0, 0
         self.frame: GeoReference | None = None
+        self._frame_id, self._states = "", ["", ""]
+        kinds = typesys.Stores.ROS2_JAZZY, typesys.Stores.ROS2_HUMBLE
+        self._known = [typesys.get_typestore(each) for each in kinds]
+        self._stores = dict[tuple[str, str], list[Any]]()
+        # Types and meaning of each topic.
+        self._topics: dict[str, tuple[tuple[str, ...], Callable[[Any], Event | None]]] = {
+            settings.odom_topic: (POSITIONS, self._position),
+            settings.range_topic: (RANGES, _ping),
+            settings.level_topic: (RANGES[1:2], lambda message: float(message.data)),
+            settings.state_topic: (STATE, partial(self._state, 0)),
+            settings.taken_over_topic: (STATE, partial(self._state, 1)),
+        }
 
-    def event(self, raw: RawMessage) -> Event | None:
-        """The event of a message; raises whatever its bytes make the library raise."""
-        message = self._decoded(raw)
-        if raw.topic == self._settings.odom_topic:
-            return self._position(raw.kind, message)
-        if raw.topic == self._settings.range_topic:
-            if raw.kind == RANGES[0]:
-                return read_range(message)
-            return RawPing(raw.time_ns, float(message.data), 0.0, math.inf)
-        if raw.topic == self._settings.level_topic:
-            return float(message.data)
-        if raw.topic == self._settings.taken_over_topic:
-            self._taken_over = message.data
-        else:
-            self._state = message.data
-        return mapped_state(self._state, self._taken_over) if self._state else None
+    def __iter__(self) -> Iterator[tuple[int, Event]]:
+        """Raises an ``InputError``: there is no recording, nothing of it can be read, or a topic
+        has another type."""
+        first, start, stop = None, self.settings.start, self.settings.stop or math.inf
+        for _, topic, kind, definition, time_ns, data in self._messages():
+            self.heard[topic, kind] += 1
+            if topic not in self._topics or not data:
+                continue
+            kinds, meaning = self._topics[topic]
+            if kind not in kinds:
+                words = f"expected {' or '.join(kinds)} on {topic}, got {kind}"
+                raise InputError(f"{self._path}: {words}")
+            first = time_ns if first is None else first
+            if not start <= (time_ns - first) / SECOND <= stop:
+                continue
+            try:
+                event = meaning(self._decoded(kind, definition, data))
+            except InputError:  # a package is missing
+                raise
+            except Exception:  # bytes of something else
+                self.refused["unreadable_message"] += 1
+                continue
+            if isinstance(event, RawPing | VehicleState) and not event.stamp_ns:
+                event = replace(event, stamp_ns=time_ns)  # of a driver that does not stamp
+            if event is not None:
+                yield time_ns, event
 
-    def _decoded(self, raw: RawMessage) -> Any:
-        """By the recording's message definitions, or else by those of Jazzy."""
-        key = raw.kind, raw.definition
-        if key not in self._stores:
-            self._stores[key] = self._jazzy
-            if raw.definition:
-                store = self._library.get_typestore(self._library.Stores.EMPTY)
-                with contextlib.suppress(Exception):  # a definition that it does not support
-                    store.register(self._library.get_types_from_msg(raw.definition, raw.kind))
-                    self._stores[key] = store
-        return self._stores[key].deserialize_cdr(raw.data, raw.kind)
-
-    def _position(self, kind: str, message: Any) -> VehicleState | OdometryRefused:
-        """Positions in the frame of the first message; other frames are refused, as without tf2.
-        Those of a receiver on the water are in metres from the first one; the vehicle is taken as
-        level."""
-        if kind != POSITIONS[3]:
-            state = read_odometry(message) if kind == POSITIONS[0] else read_pose(message)
-            self._frame_id = self._frame_id or state.frame_id
-            return state if state.frame_id == self._frame_id else OdometryRefused("frame")
-        place = message.latitude, message.longitude
-        known = any(place) and abs(place[0]) < 89.9 and abs(place[1]) <= 180  # as of GeoReference
-        if message.status.status < 0 or not known:
-            return OdometryRefused("no_fix")
-        self.frame = self.frame or GeoReference(*place)
-        return VehicleState(stamp_to_ns(message.header.stamp), (*self.frame.metres(*place), 0.0))
-
-
-class RawMessage(NamedTuple):
-    """A recorded message: topic, type, the definition that came with it (empty without one), time
-    of recording, and CDR bytes."""
-
-    topic: str
-    kind: str
-    definition: str
-    time_ns: int
-    data: bytes
-
-
-@dataclass
-class Recording:
-    """The messages of some topics, in the order of recording.
-
-    Attributes:
-        path: a rosbag2 folder, or one of its files.
-        wanted: the topics.
-        topics: all that have messages, with their types, as far as they were met.
-        torn: what stopped reading, by file.
-        read, size: bytes that could be read, and in all.
-    """
-
-    path: Path
-    wanted: Collection[str]
-    topics: dict[str, str] = field(default_factory=dict)
-    torn: dict[str, str] = field(default_factory=dict)
-    read: int = 0
-    size: int = 0
-
-    def __iter__(self) -> Iterator[RawMessage]:
-        """Raises an ``InputError``: there is no recording, its libraries are not installed, or
-        nothing of it can be read."""
-        files = [self.path]
-        if self.path.is_dir():
+    def _messages(self) -> Iterator[Recorded]:
+        files = [self._path]
+        if self._path.is_dir():
             # Numbers in names by their size, as dive_2 before dive_10.
             files = sorted(
-                (file for file in self.path.iterdir() if file.suffix in SUFFIXES),
+                (file for file in self._path.iterdir() if file.suffix in SUFFIXES),
                 key=lambda file: re.sub(r"\d+", lambda digits: digits[0].zfill(20), file.name),
             )
         if not files or not all(file.is_file() for file in files):
             raise InputError(
-                f"{self.path}: expected a rosbag2 folder with .mcap or .db3 files, or such a file "
+                f"{self._path}: expected a rosbag2 folder with .mcap or .db3 files, or such a file "
                 "(compressed ones: ros2 bag convert)"
             )
         self.size = sum(file.stat().st_size for file in files)
         for file in files:
             before, size = self.read, file.stat().st_size
             try:
-                for done, message in (_mcap if file.suffix == ".mcap" else _sqlite)(file):
-                    self.read = before + min(done, size)
-                    self.topics[message.topic] = message.kind
-                    if message.topic in self.wanted and message.data:
-                        yield message
+                for message in (_mcap if file.suffix == ".mcap" else _sqlite)(file):
+                    self.read = before + min(message[0], size)
+                    yield message
                 self.read = before + size
             except InputError as error:
                 raise InputError(f"{file}: {error}") from None
@@ -348,6 +258,77 @@ class Recording:
                     kind = "an MCAP file" if file.suffix == ".mcap" else "a rosbag2 database"
                     raise InputError(f"{file}: expected {kind} ({text})") from None
                 self.torn[file.name] = text
+
+    def _decoded(self, kind: str, definition: str, data: bytes) -> Any:
+        """By the recording's message definitions, or else by those of a release of ROS 2 that they
+        fit: Humble's Range is shorter."""
+        key = kind, definition
+        if key not in self._stores:
+            self._stores[key] = self._known
+            if definition:
+                own = self._library.get_typestore(self._library.Stores.EMPTY)
+                with contextlib.suppress(Exception):  # a definition that it does not support
+                    own.register(self._library.get_types_from_msg(definition, kind))
+                    self._stores[key] = [own]
+        for store in self._stores[key]:
+            with contextlib.suppress(Exception):
+                message, self._stores[key] = store.deserialize_cdr(data, kind), [store]
+                return message
+        raise ValueError
+
+    def _position(self, message: Any) -> VehicleState | OdometryRefused:
+        """Positions in the frame of the first message; other frames are refused, as without tf2.
+        Those of a receiver on the water are in metres from the first one; the vehicle is taken as
+        level."""
+        if hasattr(message, "pose"):
+            state = (read_odometry if hasattr(message, "twist") else read_pose)(message)
+            self._frame_id = self._frame_id or state.frame_id
+            return state if state.frame_id == self._frame_id else OdometryRefused("frame")
+        place = message.latitude, message.longitude
+        known = any(place) and abs(place[0]) < 89.9 and abs(place[1]) <= 180  # as of GeoReference
+        if message.status.status < 0 or not known:
+            return OdometryRefused("no_fix")
+        self.frame = self.frame or GeoReference(*place)
+        return VehicleState(stamp_to_ns(message.header.stamp), (*self.frame.metres(*place), 0.0))
+
+    def _state(self, which: int, message: Any) -> str | None:
+        self._states[which] = message.data
+        return mapped_state(*self._states) if self._states[0] else None
+
+    def nothing(self, refused: Counter[str]) -> InputError:
+        """The error for a recording of which no ping is accepted: why, or which topics it has, and
+        the command that maps those that fit."""
+        names, heard = (self.settings.odom_topic, self.settings.range_topic), sorted(self.heard)
+        if {*names} <= {topic for topic, _ in heard}:
+            reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
+            there = ", ".join(f"{self.heard[each]} on {each[0]}" for each in heard)
+            return InputError(
+                f"{self._path}: expected pings with odometry, got none accepted (messages: "
+                f"{there}; refused: {reasons or 'none'})"
+            )
+        words = list[str]()
+        for option, own in zip(("--odom-topic", "--range-topic"), names, strict=True):
+            kinds, _ = self._topics[own]
+            fits = sorted(
+                (topic != own, bool(ABOVE.search(topic)), kinds.index(kind),
+                 not NAMED.search(topic.rpartition("/")[2]), topic)
+                for topic, kind in heard
+                if kind in kinds and (topic == own or topic not in self._topics)
+            )  # fmt: skip
+            words += [option, fits[0][-1]] if fits else []
+        there = ", ".join(f"{topic} ({kind})" for topic, kind in heard)
+        ask = f": {pasted('map', self._path)} {shlex.join(words)}" if len(words) == 4 else ""
+        return InputError(
+            f"{self._path}: expected positions on {names[0]} and ranges on {names[1]}; the "
+            f"recording has messages on {there or 'no topic'}. Name them, as in --odom-topic TOPIC "
+            f"--range-topic TOPIC{ask}"
+        )
+
+
+def _ping(message: Any) -> RawPing:
+    if hasattr(message, "min_range"):
+        return read_range(message)
+    return RawPing(0, float(message.data), 0.0, math.inf)
 
 
 def is_bag(path: Path) -> bool:
@@ -381,35 +362,29 @@ def mcap_messages(stream: BinaryIO) -> Iterator[tuple[Any, Any, Any]]:
                 yield schemas.get(channel.schema_id), channel, record
 
 
-def _mcap(file: Path) -> Iterator[tuple[int, RawMessage]]:
-    """The messages, each with the bytes that are read by then."""
-    with requires_extra(f"{file}: a recording", "mcap and rosbags", "bags"), file.open("rb") as own:
+def _mcap(file: Path) -> Iterator[Recorded]:
+    """The messages of a file."""
+    with file.open("rb") as own:
         for schema, channel, message in mcap_messages(own):
             if schema is not None and channel.message_encoding == "cdr":
                 text = schema.data if schema.encoding == "ros2msg" else b""
-                of = channel.topic, schema.name, text.decode("utf-8", "replace")
-                yield own.tell(), RawMessage(*of, message.log_time, message.data)
+                of = own.tell(), channel.topic, schema.name, text.decode("utf-8", "replace")
+                yield *of, message.log_time, message.data
 
 
-def _sqlite(file: Path) -> Iterator[tuple[int, RawMessage]]:
+def _sqlite(file: Path) -> Iterator[Recorded]:
     """Likewise. A topic's type alone decides whether bytes are read: a camera's are not."""
-    done = 0
+    kinds, done = (*POSITIONS, *RANGES, *STATE), 0
     with closing(read_only(file)) as connection:  # neither a lock nor a journal is left beside it
         if connection.execute(OTHERS).fetchone()[0]:
             raise InputError("expected a rosbag2 database, got one with computed rows")
         # By number, which is the order of recording and of the file: no index is needed for it.
-        # Whether a topic is wanted is looked up in few rows, not in each message.
-        kinds = *POSITIONS, *RANGES, *STATE
-        of = f"SELECT id FROM topics WHERE type IN ({','.join('?' * len(kinds))})"
-        every = {number: (str(name), str(kind)) for number, name, kind
-                 in connection.execute("SELECT id, name, type FROM topics")}  # fmt: skip
         rows = connection.execute(
-            f"SELECT topic_id, timestamp, CASE WHEN topic_id IN ({of}) THEN data END "
-            "FROM messages ORDER BY id", kinds,
-        )  # fmt: skip
-        for number, time_ns, data in rows:
-            if number not in every:  # of a damaged page
-                continue
-            done += len(data or b"")
-            refuse_larger("a message", len(data or b""), RECORD_FACTOR)
-            yield done, RawMessage(*every[number], "", time_ns, bytes(data or b""))
+            f"SELECT name, type, timestamp, CASE WHEN type IN ({','.join('?' * len(kinds))}) THEN "
+            "data END FROM messages CROSS JOIN topics ON topics.id = topic_id ORDER BY messages.id",
+            kinds,
+        )
+        for name, kind, time_ns, data in rows:
+            done += len(data := bytes(data or b""))
+            refuse_larger("a message", len(data), RECORD_FACTOR)
+            yield done, str(name), str(kind), "", time_ns, data

@@ -6,13 +6,13 @@ MAVLink as a link has them, so that a recorded mission gives the soundings that 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,15 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.clock import SECOND, Moment
+from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, requires_extra
 from ..core.geodesy import GeoReference
 from ..core.reading import JSON_FACTOR, MemoryMeter, refuse_larger
+from ..core.samples import Samples
 from ..core.settings import instance
-from ..frontend.pings import TOGETHER, FrontEndSettings, at_times, refusal_reason
+from ..frontend.pings import TOGETHER, FrontEndSettings, RawPing, at_times, refusal_reason
 from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE, library
 from ..mavlink.telemetry import DOWN, RANGES, Telemetry, reading
-from .bags import Replay, mcap_messages
+from .bags import Event, mcap_messages, replayed
 from .columns import UNSAID
 from .options import ReadOptions
 from .questions import Candidate, best_of
@@ -47,7 +48,7 @@ KINDS = {*POSITIONS, *RANGES, "HEARTBEAT", "ATTITUDE", "EKF_STATUS_REPORT", "PAR
 #: Their fields that are read: integers, and other numbers.
 INTEGERS = {"time_boot_ms", "time_usec", "type", "fix_type", "flags", "id", "orientation"}
 NUMBERS = {
-    "lat", "lon", "lng", "relative_alt", "vx", "vy", "h_acc", "v_acc", "roll", "pitch", "yaw",
+    "lat", "lon", "relative_alt", "vx", "vy", "h_acc", "v_acc", "roll", "pitch", "yaw",
     "rollspeed", "pitchspeed", "yawspeed", "healthy", "distance", "current_distance",
     "min_distance", "max_distance", "covariance", "horizontal_fov", "signal_quality", "param_value",
 }  # fmt: skip
@@ -69,12 +70,13 @@ OWN: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
 #: ArduPilot's status of a rangefinder with a reading; a quality that means that there is none.
 GOOD, NO_QUALITY = 4, 1
 SUBMARINE = 12  # MAV_TYPE
+#: Messages of a recording by which it is recognised.
+FEW = 500
 #: Positions that leap faster, in m/s, are refused at once; others are judged as a table's are.
 FASTEST = 10.0
-#: A receiver's time that counts from 1970, not from boot, in ms.
-SINCE_1970 = 10**12
-#: Latest plausible time, in s since 1970 (the year 2100).
-LAST = 4.1e9
+#: Latest plausible time, in s since 1970 (the year 2100); a receiver's time since 1970, not since
+#: boot, in ms.
+LAST, SINCE_1970 = 4.1e9, 10**12
 #: Settings of the front end that mean nothing for a log whose depths are placed on a water level of
 #: their own; the speed of sound is applied to these.
 ABSENT = (
@@ -83,6 +85,8 @@ ABSENT = (
 )  # fmt: skip
 
 Fields = Mapping[str, Any]
+#: A message as a log has it: kind, a function for its fields, time (s), system, component.
+Written = tuple[str, Callable[[], Fields], float, Any, int]
 
 
 class LogMessage(SimpleNamespace):
@@ -113,18 +117,21 @@ class LogMessage(SimpleNamespace):
         return f"{self.own_kind}.{self.id}"
 
     @property
+    def ping(self) -> RawPing:
+        """A range, without a time and limits of the sonar's parameters."""
+        return reading(self, 0, (0.0, math.inf))
+
+    @property
     def fault(self) -> str:
         """Why a range is no depth; empty: it is one."""
-        if self.orientation != DOWN:
-            return "not_downward"
-        return refusal_reason(reading(self, 0, (0.0, math.inf))) or ""
+        return "not_downward" if self.orientation != DOWN else refusal_reason(self.ping) or ""
 
     @property
     def place(self) -> tuple[float, float] | None:
         """Latitude and longitude of a position, in degrees; None where there is none."""
         if self.kind not in POSITIONS or (self.kind == "GPS_RAW_INT" and self.fix_type < 3):
             return None
-        latitude, longitude = self.lat / DEGREE, (self.lon or self.lng) / DEGREE
+        latitude, longitude = self.lat / DEGREE, self.lon / DEGREE
         valid = abs(latitude) <= 90 and abs(longitude) <= 180 and (latitude or longitude)
         return (latitude, longitude) if valid else None
 
@@ -142,11 +149,11 @@ def is_telemetry(path: Path, head: bytes) -> bool:
 
 
 def is_json_recording(path: Path, head: bytes) -> bool:
-    """Whether an MCAP file has messages in JSON, as BlueOS records them."""
+    """Whether an MCAP file has messages in JSON, as BlueOS records them, beside video."""
     try:
         with path.open("rb") as file:
             found = mcap_messages(file) if path.suffix == ".mcap" else iter(())
-            return any(channel.message_encoding == "json" for _, channel, _ in islice(found, 1))
+            return any(channel.message_encoding == "json" for _, channel, _ in islice(found, FEW))
     except Exception:  # whatever a torn file makes the library raise: its reader says so
         return False
 
@@ -162,9 +169,10 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
             no depths, or sonars contradict each other.
     """
     heard, refused = Counter[str](), Counter[str]()
-    messages, pings = _one_vehicle(log_messages(path, heard, refused), refused)
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        messages, pings = _one_vehicle([*log_messages(path, heard, refused)], refused)
     fixes = [each for each in messages if each.place]
-    if not fixes and any(m.kind in POSITIONS and m.lat == m.lon == m.lng == 0 for m in messages):
+    if not fixes and any(m.kind in POSITIONS and m.lat == m.lon == 0 for m in messages):
         raise InputError(f"{path}: {NO_FIX}")
     if not fixes or not pings:
         refused += Counter(each.fault for each in messages if each.kind in RANGES and each.fault)
@@ -186,11 +194,11 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
         "odometry.timeout": GAP, "odometry.wait": 2 * GAP, "odometry.surface": surface,
         "odometry.max_speed": FASTEST,
     }  # fmt: skip
-    replay = Replay(instance(FrontEndSettings, {**defaults, **given}))
-    telemetry = Telemetry(surface, logged=True)
+    telemetry = Telemetry(surface, logged=True, sonar=sonar.id, positions=fix.kind)
     frame = telemetry.frame = GeoReference(*middle.tolist())
-    _replay(messages, fix.kind, sonar, telemetry, replay)
-    taken, others = replay.ended(1e9)
+    placing, wait = instance(FrontEndSettings, {**defaults, **given}), 1e9
+    front_end, batches, others = replayed(placing, _events(messages, sonar, telemetry), wait)
+    taken = Samples.joined(batches)
     stamps = np.append(taken.stamp_ns, others.stamp_ns)
     order = np.argsort(stamps, kind="stable")
     xyz = np.concatenate((taken.xyz, others.xyz))[order]
@@ -198,27 +206,32 @@ def read_mavlink(path: Path, options: ReadOptions) -> RawSoundings:
     return RawSoundings(
         frame.degrees(frame.to_projected(xyz[:, :2]))[:, ::-1], -xyz[:, 2], reason=reason,
         stamp_ns=stamps[order], understood=f"{words}, time UTC where the log knows it",
-        refused=+(refused + replay.front_end.ledger.odometry_rejected),
+        refused=+(refused + front_end.ledger.odometry_rejected),
         layout=quantity(sum(heard.values()), "message"),
     )  # fmt: skip
 
 
 def _one_vehicle(
-    every: Iterable[LogMessage], refused: Counter[str]
+    log: list[LogMessage], refused: Counter[str]
 ) -> tuple[list[LogMessage], list[LogMessage]]:
     """The messages of the vehicle with the most depths, and these; others' are counted. Of each
-    kind those of its autopilot, where that sends it; else those of other components."""
-    vehicles = defaultdict[Any, list[LogMessage]](list)
-    for message in every:
+    kind those of its autopilot, where that sends it; else those of other components. Where none has
+    both positions and depths, as with a sonar that has a number of its own, all are of one."""
+    vehicles, found = defaultdict[Any, list[LogMessage]](list), []
+    for message in log:
         vehicles[message.system].append(message)
-    found = []
     for own in vehicles.values():
         sent = {each.kind for each in own if each.component == AUTOPILOT_COMPONENT}
         own = [m for m in own if m.component == AUTOPILOT_COMPONENT or m.kind not in sent]
-        found.append((own, [each for each in own if each.kind in RANGES and not each.fault]))
-    most = max(found, key=lambda each: len(each[1]), default=([], []))
-    refused["other_vehicle"] += sum(len(depths) for _, depths in found) - len(most[1])
-    return most
+        if any(each.place for each in own):
+            found.append((own, _pings(own)))
+    most = max(found, key=lambda each: len(each[1]), default=(log, []))
+    refused["other_vehicle"] += sum(len(pings) for _, pings in found) - len(most[1])
+    return most if most[1] else (log, _pings(log))
+
+
+def _pings(messages: Iterable[LogMessage]) -> list[LogMessage]:
+    return [each for each in messages if each.kind in RANGES and not each.fault]
 
 
 def _sonar(path: Path, pings: list[LogMessage], wanted: str) -> LogMessage:
@@ -227,55 +240,43 @@ def _sonar(path: Path, pings: list[LogMessage], wanted: str) -> LogMessage:
     own = defaultdict[str, list[LogMessage]](list)
     for each in pings:
         own[each.sonar].append(each)
+    if wanted:
+        for name in own:
+            if wanted.upper() in (name, name.split(".")[0]):
+                return own[name][0]
+        every = " or ".join(f"depth={name}" for name in own)
+        raise InputError(f"{path}: --columns: expected {every}, got depth={wanted}")
     most = max(map(len, own.values()))
     names = sorted(own, key=lambda name: (RANGES.index(own[name][0].kind), -len(own[name])))
     best = next(own[name][0].kind for name in names if 2 * len(own[name]) >= most)
-    names = [n for n in names if own[n][0].kind == best]
-    if wanted:
-        names = [n for n in own if wanted.upper() in (n, n.split(".")[0])][:1]
-    if not names:
-        every = " or ".join(f"depth={name}" for name in own)
-        raise InputError(f"{path}: --columns: expected {every}, got depth={wanted}")
-    ranges = {n: [(m.seconds, reading(m, 0, (0.0, math.inf)).range) for m in own[n]] for n in names}
-    series = {name: np.array(sorted(each)).T for name, each in ranges.items()}
-    first = series[names[0]][0]
+    series = {
+        name: np.array(sorted((m.seconds, m.ping.range) for m in own[name])).T
+        for name in names if own[name][0].kind == best
+    }  # fmt: skip
+    first = next(iter(series.values()))[0]
     candidates = [
         Candidate(name, at_times(first, at, depth, TOGETHER), UNSAID, "m", {"depth": name})
-        for name, (at, depth) in series.items()
-        if 20 * len(at) > len(first)
-    ]
+        for name, (at, depth) in series.items() if 20 * len(at) > len(first)
+    ]  # fmt: skip
     return own[best_of(str(path), candidates)[0].name][0]
 
 
-def _replay(
-    messages: list[LogMessage], fix: str, sonar: LogMessage, telemetry: Telemetry, replay: Replay
-) -> None:
-    """Feed a front end with a vehicle's messages, through the decoder of a live link: positions of
-    the kind ``fix`` as GLOBAL_POSITION_INT, and the ranges of one sonar, of its kind and of worse
-    ones."""
-    boots, boot_ms, worse = 0, 0, RANGES[RANGES.index(sonar.kind) :]
-    live = [each for each in messages if each.kind == "ATTITUDE"][:1]
+def _events(
+    messages: list[LogMessage], sonar: LogMessage, telemetry: Telemetry
+) -> Iterator[tuple[int, Event]]:
+    """A vehicle's messages as events, through the decoder of a live link. Of ranges of no better
+    kind than the ones of ``sonar``."""
+    boot_ms, better = 0, RANGES[: RANGES.index(sonar.kind)]
     for message in messages:
-        boot_ms = message.time_boot_ms or boot_ms
-        if message.kind == fix != POSITIONS[0] and (place := message.place):
-            own = message.time_boot_ms or message.time_usec // 1000
-            made = {"kind": POSITIONS[0], "lat": place[0] * DEGREE, "lon": place[1] * DEGREE}
-            boot = own if own < SINCE_1970 else boot_ms
-            live.append(LogMessage(**{**vars(message), **made, "time_boot_ms": boot}))
-        if message.kind not in RANGES or (message.id == sonar.id and message.kind in worse):
-            live.append(message)
-    for message in live:
         arrived_ns = round(message.seconds * 1e6) * 1000  # a float holds no more digits
-        events = telemetry.events(message, arrived_ns)
-        if telemetry.clock.boots > boots:
-            boots = telemetry.clock.boots
-            replay.front_end.clock_set_back()
-        for event in events:
-            replay.handle(event, Moment(arrived_ns, arrived_ns / SECOND))
-
-
-#: A message as a log has it: kind, a function for its fields, time (s), system, component.
-Written = tuple[str, Callable[[], Fields], float, Any, int]
+        if message.time_boot_ms:
+            boot_ms = message.time_boot_ms
+        else:
+            own = message.time_usec // 1000
+            message.time_boot_ms = own if 0 < own < SINCE_1970 else boot_ms or arrived_ns // 10**6
+        if message.kind not in better:
+            for event in telemetry.events(message, arrived_ns):
+                yield arrived_ns, event
 
 
 def log_messages(path: Path, heard: Counter[str], refused: Counter[str]) -> Iterator[LogMessage]:
@@ -286,6 +287,8 @@ def log_messages(path: Path, heard: Counter[str], refused: Counter[str]) -> Iter
         InputError: it cannot be read at all, takes too much memory, or a library is missing.
     """
     memory, first = MemoryMeter(f"{path}: its content"), None
+    with library() as mavutil:
+        mavlink = mavutil.mavlink
     try:
         written = (_json if path.suffix == ".mcap" else _pymavlink)(path, refused)
         for own, fields, seconds, system, component in written:
@@ -302,19 +305,17 @@ def log_messages(path: Path, heard: Counter[str], refused: Counter[str]) -> Iter
             try:
                 every = _as_mavlink(own, fields(), seconds - first) if own in OWN else [fields()]
                 for each in every:
-                    yield LogMessage(kind=kind, own_kind=own, **who, **_numbers(each))
+                    yield LogMessage(kind=kind, own_kind=own, **who, **_numbers(each, mavlink))
             except (KeyError, TypeError, ValueError, OverflowError):
                 refused["bad_message"] += 1
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except (InputError, GeneratorExit):
+    except InputError:
         raise
     except Exception as error:  # each version of a library raises another
         refused["unreadable_rest"] += 1
         heard["nothing further: " + type(error).__name__] += 1
 
 
-def _numbers(fields: Fields) -> dict[str, Any]:
+def _numbers(fields: Fields, mavlink: Any) -> dict[str, Any]:
     """The fields that are read. JSON has enumerations as {"type": NAME}, flags as {"bits": N}, a
     text perhaps as a list, and null for NaN. Raises for what is no such value."""
     found: dict[str, Any] = {}
@@ -322,14 +323,12 @@ def _numbers(fields: Fields) -> dict[str, Any]:
         if name == "param_id":
             found[name] = "".join(map(str, value))
         elif name in INTEGERS:
-            if isinstance(value, dict) and "bits" in value:
-                value = value["bits"]
-            elif isinstance(value, dict):
-                with library() as mavutil:
-                    value = getattr(mavutil.mavlink, str(value["type"]), -1)
+            if isinstance(value, dict):
+                bits = value.get("bits")
+                value = getattr(mavlink, str(value["type"]), -1) if bits is None else bits
             found[name] = int(np.int64(value))  # refuses what no field can hold
-        elif name in NUMBERS:
-            found[name] = math.nan if value is None else float(value)
+        elif name in NUMBERS or name == "lng":
+            found[name.replace("lng", "lon")] = math.nan if value is None else float(value)
     return found
 
 
@@ -356,29 +355,23 @@ def _json(path: Path, refused: Counter[str]) -> Iterator[Written]:
 def _pymavlink(path: Path, refused: Counter[str]) -> Iterator[Written]:
     """Of a .tlog, of a .bin, or of its text."""
     os.environ.setdefault("PYMAVLINK_FAST_INDEX", "0")  # else C code prints
-    with requires_extra(f"{path}: logs of ArduPilot", "pymavlink", "mavlink"):
-        from pymavlink import DFReader
-    with library() as mavutil, path.open("rb") as file:
+    from pymavlink import DFReader, mavutil
+
+    with path.open("rb") as file:
         head, reader = file.read(20_000), mavutil.mavlogfile
     if own := is_dataflash(path, head):
         refuse_larger(f"{path}: the list of its messages", path.stat().st_size, LIST_FACTOR)
         binary = head.startswith(DATAFLASH)
         reader = DFReader.DFReader_binary if binary else DFReader.DFReader_text
-    with open(os.devnull, "w") as nowhere:  # the library prints what it does not understand
-
-        def quietly(function: Callable[..., Any], *given: str) -> Any:
-            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-                return function(*given)
-
-        log = quietly(reader, str(path))
-        while (message := quietly(log.recv_msg)) is not None:
-            if (kind := message.get_type()) == "BAD_DATA":
-                refused["bad_message"] += 1
-                continue
-            who = 1, AUTOPILOT_COMPONENT
-            if not own:
-                who = message.get_srcSystem(), message.get_srcComponent()
-            yield kind, message.to_dict, float(message._timestamp), *who
+    log = reader(str(path))
+    while (message := log.recv_msg()) is not None:
+        if (kind := message.get_type()) == "BAD_DATA":
+            refused["bad_message"] += 1
+            continue
+        who = 1, AUTOPILOT_COMPONENT
+        if not own:
+            who = message.get_srcSystem(), message.get_srcComponent()
+        yield kind, message.to_dict, float(message._timestamp), *who
 
 
 def _as_mavlink(own: str, of: Fields, since_s: float) -> Iterator[Fields]:
@@ -391,8 +384,8 @@ def _as_mavlink(own: str, of: Fields, since_s: float) -> Iterator[Fields]:
                  for i in (1, 2) if f"Dist{i}" in of]  # fmt: skip
     for one in every:
         made = {n: one[column] * f for n, (column, f) in OWN[own][1].items() if column in one}
-        if one.get("Stat", GOOD) != GOOD:
+        if one.get("Stat", GOOD) != GOOD or one.get("Quality") == 0:
             made["signal_quality"] = NO_QUALITY
         submarine = SUBMARINE * ("ArduSub" in str(of.get("Message")))
-        yield {**made, "time_boot_ms": max(0, round(1e3 * since_s)), "type": submarine,
+        yield {**made, "time_boot_ms": max(1, round(1e3 * since_s)), "type": submarine,
                "param_id": str(of.get("Name"))}  # fmt: skip

@@ -93,15 +93,13 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
             once.append((number, name, depth))
         found[epoch, name, depth] += 1
     refused["repeated"] += len(depths) - len(once)
-    depths = once
-    names = list(dict.fromkeys(name for _, name, _ in depths))
+    depths, names = once, Counter(name for _, name, _ in once)
     if named := columns.get("depth", ""):
         same = [n for n in names if named.upper() in (n.upper(), n[:5], n[2:5])]
         if not same:
             each = " or ".join(f"depth={name}" for name in names)
             raise InputError(f"{path}: --columns: expected {each}, got depth={named}")
-        counts = Counter(name for _, name, _ in depths)
-        columns["depth"] = max(same, key=lambda name: counts[name])
+        columns["depth"] = max(same, key=lambda name: names[name])
     blank = [""] * len(names)
     rows = [(n, [f"{times[n]:.3f}" if timed else "", repr(latitude), repr(longitude), *blank])
             for n, _, _, _, latitude, longitude in fixes]  # fmt: skip
@@ -161,7 +159,7 @@ def _read(
         try:
             if kind in DEPTHS:
                 fields = sentence[1].decode().split(",")[1:]
-                depths.append((number, *(_dpt if kind == "DPT" else _with_unit)(name, fields)))
+                depths.append((number, *_depth(name, fields)))
                 continue
             message = NMEAReader.parse(b"$" + sentence[1] + b"*00", validate=VALNONE)
             if fix := _fix(number, name, message):
@@ -203,17 +201,14 @@ def _seconds(day: date) -> float:
     return (day - date(1970, 1, 1)).days * DAY
 
 
-def _dpt(name: str, fields: list[str]) -> tuple[str, float]:
-    """The name of a DPT, which says whether it has an offset to the surface, and its depth with
-    that, in m."""
-    offset = max(0.0, float(fields[1])) if len(fields) > 1 and fields[1] else 0.0
-    depth = float(fields[0] or 0)
-    return f"{name} surface" if offset else name, (depth + offset) * (depth > 0)
-
-
-def _with_unit(name: str, fields: list[str]) -> tuple[str, float]:
-    """The name and the depth in m of DBT, DBS, DBK: metres, or else feet or fathoms, each with its
+def _depth(name: str, fields: list[str]) -> tuple[str, float]:
+    """The name of a sentence, which of DPT says whether it has an offset to the surface, and its
+    depth with that, in m: of the others in metres, or else in feet or fathoms, each with its
     letter; 0 without one."""
+    if name.endswith("DPT"):
+        offset = max(0.0, float(fields[1])) if len(fields) > 1 and fields[1] else 0.0
+        depth = float(fields[0] or 0)
+        return f"{name} surface" if offset else name, (depth + offset) * (depth > 0)
     for at, letter, unit in ((2, "M", "m"), (0, "f", "ft"), (4, "F", "fathom")):
         value, written = (*fields[at : at + 2], "", "")[:2]
         if value:

@@ -77,6 +77,7 @@ class Telemetry:
         sonar: the number of the sonar whose ranges are taken; -1: of those that look down and have
             readings, the first, as long as they agree. While they do not, no range is taken, and
             ``fault`` says so: one may be a lidar above the water.
+        positions: kind of the messages with positions.
         logged: whether messages come from a log, which may have few attitudes or none: the last one
             holds, and without any the vehicle is taken as level. On a link such positions are
             refused.
@@ -92,8 +93,12 @@ class Telemetry:
         left_out: number of messages with ranges that were not used, by reason.
     """
 
-    def __init__(self, surface: bool = True, logged: bool = False, sonar: int = -1) -> None:
+    def __init__(
+        self, surface: bool = True, logged: bool = False, sonar: int = -1,
+        positions: str = "GLOBAL_POSITION_INT",
+    ) -> None:  # fmt: skip
         self.surface, self._logged, self._sonar = surface, logged, sonar
+        self._positions = positions
         self.frame: GeoReference | None = None
         self.clock = BootClock()
         self.parameters = ParameterReader()
@@ -111,11 +116,7 @@ class Telemetry:
 
     def events(self, message: Any, arrived_ns: int) -> Sequence[VehicleEvent]:
         """The events of a message that arrived at a time in ns, by a clock that is never set."""
-        kind = message.get_type()
-        if kind in RANGES:
-            return self._range(kind, message, arrived_ns)
-        if kind == "GLOBAL_POSITION_INT":
-            return self._position(message, arrived_ns)
+        kind, found = message.get_type(), list[VehicleEvent]()
         if kind == "ATTITUDE":
             if all(math.isfinite(getattr(message, name)) for name in ANGLES):
                 self._attitude = message
@@ -126,7 +127,11 @@ class Telemetry:
             self._glitched |= bool(message.flags & GLITCHING)
         elif kind == "PARAM_VALUE":
             self.parameters.answer(message)
-        return []
+        if kind == self._positions:
+            found += self._position(message, arrived_ns)
+        if kind in RANGES:
+            found += self._range(kind, message, arrived_ns)
+        return found
 
     def origin_fault(self, max_accuracy: float) -> str:
         """Why the newest position cannot be a frame's origin, as text; empty: it can.

@@ -11,7 +11,7 @@ import pytest
 from poam_ros.core.errors import InputError
 from poam_ros.core.files import UNREADABLE
 from poam_ros.core.reading import VARIABLE, allowance, lines, parse_json, read_arrays, read_yaml
-from poam_ros.importers.bags import Recording
+from poam_ros.importers.bags import BagSettings, Recording
 from poam_ros.importers.cells import Times, angle, value_with_unit
 from poam_ros.importers.columns import plain_column_name, unit_of
 from poam_ros.importers.points import read_features
@@ -193,7 +193,7 @@ def recording(path, compression, chunks=1, size=SIZE, encoding="cdr"):
 def test_recordings_are_not_unpacked_beyond_what_is_allowed(small, tmp_path, compression):
     path = recording(tmp_path / "bomb.mcap", compression, size=8 * MIB)
     with pytest.raises(InputError, match=rf"bomb\.mcap: a chunk takes 128 MiB.*{VARIABLE}"):
-        list(Recording(path, {"/odom"}))
+        list(Recording(path, BagSettings()))
 
 
 #: Logs of which little takes much: of many messages, rows or cells.
