@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from itertools import islice
 from pathlib import Path
@@ -70,8 +70,6 @@ OWN: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
 #: ArduPilot's status of a rangefinder with a reading; a quality that means that there is none.
 GOOD, NO_QUALITY = 4, 1
 SUBMARINE = 12  # MAV_TYPE
-#: Messages of a recording by which it is recognised.
-FEW = 500
 #: Positions that leap faster, in m/s, are refused at once; others are judged as a table's are.
 FASTEST = 10.0
 #: Latest plausible time, in s since 1970 (the year 2100); a receiver's time since 1970, not since
@@ -149,11 +147,12 @@ def is_telemetry(path: Path, head: bytes) -> bool:
 
 
 def is_json_recording(path: Path, head: bytes) -> bool:
-    """Whether an MCAP file has messages in JSON, as BlueOS records them, beside video."""
+    """Whether an MCAP file has messages in JSON near its begin, as BlueOS records them, beside
+    video."""
     try:
         with path.open("rb") as file:
             found = mcap_messages(file) if path.suffix == ".mcap" else iter(())
-            return any(channel.message_encoding == "json" for _, channel, _ in islice(found, FEW))
+            return any(channel.message_encoding == "json" for _, channel, _ in islice(found, 500))
     except Exception:  # whatever a torn file makes the library raise: its reader says so
         return False
 
@@ -215,23 +214,20 @@ def _one_vehicle(
     log: list[LogMessage], refused: Counter[str]
 ) -> tuple[list[LogMessage], list[LogMessage]]:
     """The messages of the vehicle with the most depths, and these; others' are counted. Of each
-    kind those of its autopilot, where that sends it; else those of other components. Where none has
-    both positions and depths, as with a sonar that has a number of its own, all are of one."""
+    kind those of its autopilot, where that sends it; else those of other components. A system
+    without an autopilot, as a sonar with a number of its own, is a part of the only vehicle."""
+    autopilots = {each.system for each in log if each.component == AUTOPILOT_COMPONENT}
     vehicles, found = defaultdict[Any, list[LogMessage]](list), []
-    for message in log:
-        vehicles[message.system].append(message)
+    for each in log:
+        part = len(autopilots) == 1 and each.system not in autopilots
+        vehicles[min(autopilots) if part else each.system].append(each)
     for own in vehicles.values():
-        sent = {each.kind for each in own if each.component == AUTOPILOT_COMPONENT}
+        sent = {m.kind for m in own if m.component == AUTOPILOT_COMPONENT and m.orientation == DOWN}
         own = [m for m in own if m.component == AUTOPILOT_COMPONENT or m.kind not in sent]
-        if any(each.place for each in own):
-            found.append((own, _pings(own)))
-    most = max(found, key=lambda each: len(each[1]), default=(log, []))
-    refused["other_vehicle"] += sum(len(pings) for _, pings in found) - len(most[1])
-    return most if most[1] else (log, _pings(log))
-
-
-def _pings(messages: Iterable[LogMessage]) -> list[LogMessage]:
-    return [each for each in messages if each.kind in RANGES and not each.fault]
+        found.append((own, [each for each in own if each.kind in RANGES and not each.fault]))
+    most = max(found, key=lambda each: len(each[1]), default=([], []))
+    refused["other_vehicle"] += sum(len(depths) for _, depths in found) - len(most[1])
+    return most
 
 
 def _sonar(path: Path, pings: list[LogMessage], wanted: str) -> LogMessage:

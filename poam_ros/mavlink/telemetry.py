@@ -214,25 +214,22 @@ class Telemetry:
         return attitude(roll, pitch, yaw, frame.heading)
 
     def _range(self, kind: str, message: Any, arrived_ns: int) -> list[RawPing]:
-        why = self._unused(kind, message, arrived_ns)
-        if why:
-            self.left_out[why] += 1
+        since, better = arrived_ns - RANGE_TIMEOUT * SECOND, RANGES[: RANGES.index(kind)]
+        same = next((each for each in better if self._heard.get(each, -math.inf) > since), "")
+        if getattr(message, "orientation", DOWN) != DOWN:
+            unused = "not_downward"
+        elif not same and self._is_other_sonar(kind, message, arrived_ns):
+            unused = self._contradiction or f"of another sonar of {kind}"
+        else:
+            self._heard[kind] = arrived_ns
+            unused = same and f"the same as {same}"
+        if unused:
+            self.left_out[unused] += 1
             return []
         stamp_ns = arrived_ns  # RANGEFINDER has no time of its own
         if kind != "RANGEFINDER":
             stamp_ns = self.clock.stamp(message.time_boot_ms, arrived_ns)
         return [reading(message, stamp_ns, self.parameters.range_limits)]
-
-    def _unused(self, kind: str, message: Any, arrived_ns: int) -> str:
-        """Why a message's range is not used; empty: it is."""
-        if getattr(message, "orientation", DOWN) != DOWN:
-            return "not_downward"
-        since, better = arrived_ns - RANGE_TIMEOUT * SECOND, RANGES[: RANGES.index(kind)]
-        same = next((each for each in better if self._heard.get(each, -math.inf) > since), "")
-        if not same and self._is_other_sonar(kind, message, arrived_ns):
-            return self._contradiction or f"of another sonar of {kind}"
-        self._heard[kind] = arrived_ns
-        return same and f"the same as {same}"
 
     def _is_other_sonar(self, kind: str, message: Any, arrived_ns: int) -> bool:
         """Whether a message is of another sonar than the first that has readings, or than the one

@@ -18,11 +18,12 @@ DEPTH = np.round(4 + np.sin(INDEX / 7), 2)
 BEGIN = 1_748_822_370
 
 
-def sent(ranges="DISTANCE_SENSOR", system=1, component=1, epoch=False, boots=1):
+def sent(ranges="DISTANCE_SENSOR", system=1, component=1, epoch=False, boots=1, ahead=False):
     """Seconds and packed messages of a boat each second: positions of its receiver, and ranges.
 
     ``system``, ``component``: of the sonar. ``epoch``: whether the receiver's times count from
-    1970. ``boots``: how often the autopilot starts.
+    1970. ``boots``: how often the autopilot starts. ``ahead``: whether a sonar of its own looks
+    ahead.
     """
     dialect = pytest.importorskip("pymavlink.dialects.v20.ardupilotmega")
     link, sonar = dialect.MAVLink(None, 1, 1), dialect.MAVLink(None, system, component)
@@ -34,7 +35,8 @@ def sent(ranges="DISTANCE_SENSOR", system=1, component=1, epoch=False, boots=1):
         if ranges == "DISTANCE_SENSOR":
             values = ms, 10, 5000, round(100 * DEPTH[i]), 0, 0, 25, 0
             ping = dialect.MAVLink_distance_sensor_message(*values)
-        for message, by in ((gps, link), (ping, sonar)):
+        other = dialect.MAVLink_distance_sensor_message(ms, 10, 5000, 900, 0, 0, 0, 0)
+        for message, by in ((gps, link), (ping, sonar), *[(other, link)] * ahead):
             message.pack(by)
             yield BEGIN + i, message
 
@@ -60,7 +62,8 @@ def check(found, lost=1):
 
 @pytest.mark.parametrize(
     "how",
-    [{"component": 194}, {"system": 2, "component": 191}, {"epoch": True},
+    [{"component": 194}, {"component": 194, "ahead": True}, {"system": 2, "component": 191},
+     {"epoch": True},
      {"ranges": "RANGEFINDER"}, {"ranges": "RANGEFINDER", "epoch": True}, {"boots": 2}],
     ids=str,
 )  # fmt: skip
