@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import socket
 from contextlib import suppress
@@ -12,7 +13,7 @@ from poam_ros.core.clock import SECOND, Moment
 from poam_ros.core.settings import rows
 from poam_ros.mavlink.drive import Drive
 from poam_ros.mavlink.frame import PlaceSettings
-from poam_ros.mavlink.link import Link, LinkSettings
+from poam_ros.mavlink.link import DEGREE, Link, LinkSettings
 from poam_ros.mavlink.simulated_boat import SimulatedBoat
 from poam_ros.ros.parameters import MAPPER, PLANNER
 from poam_ros.simulation.simulator import SonarSettings
@@ -50,6 +51,31 @@ def polygons(path, frame, **kinds):
     return str(path)
 
 
+class Boat(SimulatedBoat):
+    """Notes what is requested, ``intervals``; ``ranges``: kind of its sonar's messages, whose other
+    kinds are sent only with an echo."""
+
+    def __init__(self, terrain, port, ranges="DISTANCE_SENSOR", **more):
+        super().__init__(terrain, port, **more)
+        self.intervals, self._ranges = [], ranges
+
+    def _obey(self, message):
+        if message.get_type() == "COMMAND_LONG":
+            self.intervals.append(round(message.param1))
+        super()._obey(message)
+
+    def _send_range(self, distance):
+        measured = min(distance, self._parameters["RNGFND1_MAX_CM"] / 100)
+        if self._ranges == "DISTANCE_SENSOR":
+            super()._send_range(distance)
+        elif math.isfinite(distance) and self._ranges == "WATER_DEPTH":
+            place = self.frame.to_degrees(self.position + self.ekf_offset)
+            lat, lon = (round(each * DEGREE) for each in place)
+            self._send("water_depth", self._ms, 0, 1, lat, lon, 406.0, 0, 0, 0, measured, 12.0)
+        elif math.isfinite(distance):
+            self._send("rangefinder", measured, 0.0)
+
+
 class Voyage:
     """Each step is 0.1 s of the boat's time, and one of the drive's.
 
@@ -68,9 +94,7 @@ class Voyage:
         self.said: list[str] = []
         self.closed = False
         terrain = load_terrain("lake")
-        self.boat = SimulatedBoat(
-            terrain, port, **{"sonar": SonarSettings(noise_std=0.05), **(boat or {})}
-        )
+        self.boat = Boat(terrain, port, **{"sonar": SonarSettings(noise_std=0.05), **(boat or {})})
         self.begin()
 
     def begin(self) -> None:
@@ -168,9 +192,9 @@ class Voyage:
 
     def heartbeat(self) -> Voyage:
         """Go on until the boat has sent its next heartbeat, which the drive has not read yet."""
-        due = self.boat.next_heartbeat_s
+        due = self.boat._next["HEARTBEAT"]
         self.boat.step()
-        while self.boat.next_heartbeat_s == due:
+        while self.boat._next["HEARTBEAT"] == due:
             self.deliver()
             self.boat.step()
         return self

@@ -152,7 +152,7 @@ def is_json_recording(path: Path, head: bytes) -> bool:
     try:
         with path.open("rb") as file:
             found = mcap_messages(file) if path.suffix == ".mcap" else iter(())
-            return any(channel.message_encoding == "json" for _, channel, _ in islice(found, 500))
+            return any(channel.message_encoding == "json" for _, channel, _ in islice(found, 100))
     except Exception:  # whatever a torn file makes the library raise: its reader says so
         return False
 

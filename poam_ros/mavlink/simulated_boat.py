@@ -32,7 +32,7 @@ from .link import (
     SET_MESSAGE_INTERVAL,
     library,
 )
-from .telemetry import DOWN
+from .telemetry import DOWN, RANGES
 
 SYSTEM = 1
 #: Rover's modes by their number.
@@ -65,7 +65,6 @@ class SimulatedBoat:
         port: port on this machine that the boat sends to.
         home: latitude and longitude of the terrain's (0, 0).
         sonar: settings of the sonar.
-        ranges: kind of the sonar's messages, as in ``telemetry.RANGES``.
         key: of a signed link [32 bytes]; None: not signed.
         seed: of noise and faults.
         system: the boat's system id.
@@ -81,7 +80,6 @@ class SimulatedBoat:
         ekf_offset: error of the EKF, east and north [2], in m.
         targets: received in GUIDED, each with its time in s.
         refused: number of targets received in another mode or while disarmed.
-        intervals: numbers of the messages that were requested.
         pings: number of messages with ranges that were sent.
     """
 
@@ -91,7 +89,6 @@ class SimulatedBoat:
         port: int,
         home: tuple[float, float] = HOME,
         sonar: SonarSettings | None = None,
-        ranges: str = "DISTANCE_SENSOR",
         key: bytes | None = None,
         seed: int = 0,
         system: int = SYSTEM,
@@ -100,7 +97,7 @@ class SimulatedBoat:
         begin = Pose(0.0, 0.0, 0.0)
         self.simulation = Simulation(terrain, start=begin, sonar=sonar, max_speed=speed, seed=seed)
         self._parameters = {**PARAMETERS, "WP_SPEED": speed}
-        self.frame, self._ranges = GeoReference(*home), ranges
+        self.frame = GeoReference(*home)
         self._address, self._boot_ms = ("127.0.0.1", port), BOOT_MS
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
@@ -118,7 +115,6 @@ class SimulatedBoat:
         self.ekf_flags = GOOD_EKF
         self.loss, self.cut, self.delay_s, self.ekf_offset = 0.0, False, 0.0, np.zeros(2)
         self.targets: list[tuple[float, tuple[float, float]]] = []
-        self.intervals: list[int] = []
         self.refused = self.pings = 0
         self._target: tuple[float, float] | None = None  # degrees, as received
         self._stop: tuple[float, float] | None = None  # degrees, after arrival
@@ -132,11 +128,6 @@ class SimulatedBoat:
         return self.simulation.time_ns / SECOND
 
     @property
-    def next_heartbeat_s(self) -> float:
-        """Time of the next heartbeat, in s."""
-        return self._next["HEARTBEAT"]
-
-    @property
     def position(self) -> np.ndarray:
         """True position [2], in m from home."""
         pose = self.simulation.pose
@@ -145,10 +136,6 @@ class SimulatedBoat:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
-
-    def drive_to(self, x: float, y: float) -> None:
-        """The pilot drives to a place, in m from home."""
-        self.simulation.set_goal(np.array([x, y]))
 
     def say(self, text: str) -> None:
         """Send a STATUSTEXT."""
@@ -187,8 +174,7 @@ class SimulatedBoat:
         while self._queue and (self._queue[0][0] <= now or not self.delay_s):
             self._transmit(*self._queue.popleft()[1:])
         for ping in step.pings:
-            if math.isfinite(ping.range) or self._ranges == "DISTANCE_SENSOR":
-                self._send_range(ping.range)
+            self._send_range(ping.range)
         for kind, period in self._periods.items():
             if now >= self._next[kind] - 1e-6:
                 self._next[kind] += period * max(1, math.ceil((now - self._next[kind]) / period))
@@ -222,7 +208,6 @@ class SimulatedBoat:
                 self._send("param_value", name.encode(), *found)
         elif kind == "COMMAND_LONG" and message.command == SET_MESSAGE_INTERVAL:
             number, period = round(message.param1), message.param2 / 1e6
-            self.intervals.append(number)
             kind = self._mavlink.mavlink_map[number].msgname
             if kind in PERIODS:
                 self._periods[kind] = max(period, PERIODS[kind])
@@ -264,7 +249,7 @@ class SimulatedBoat:
 
     def _transmit(self, data: bytes, kind: str = "") -> None:
         if not self._is_lost():
-            self.pings += kind.upper() == self._ranges
+            self.pings += kind.upper() in RANGES
             with contextlib.suppress(OSError):  # nobody listens yet
                 self._socket.sendto(data, self._address)
 
@@ -298,18 +283,9 @@ class SimulatedBoat:
         return ms, 6, 0xDF8, *_integers(self._stop or self._target), *(0.0,) * 9
 
     def _send_range(self, distance: float) -> None:
-        limit = self._parameters["RNGFND1_MAX_CM"]
-        measured = min(distance * 100, limit) if math.isfinite(distance) else limit
-        kind = self._ranges
-        if kind == "DISTANCE_SENSOR":
-            low = round(self._parameters["RNGFND1_MIN_CM"])
-            fields = (self._ms, low, round(limit), round(measured), 2, 0, DOWN, 0)
-            self._send("distance_sensor", *fields)
-        elif kind == "WATER_DEPTH":
-            place = _integers(self.frame.to_degrees(self.position + self.ekf_offset))
-            self._send("water_depth", self._ms, 0, 1, *place, 406.0, 0, 0, 0, measured / 100, 12.0)
-        else:
-            self._send("rangefinder", measured / 100, 0.0)
+        low, limit = (round(self._parameters[f"RNGFND1_{end}_CM"]) for end in ("MIN", "MAX"))
+        measured = round(min(distance * 100, limit)) if math.isfinite(distance) else limit
+        self._send("distance_sensor", self._ms, low, limit, measured, 2, 0, DOWN, 0)
 
 
 def _integers(place: tuple[float, float]) -> list[int]:

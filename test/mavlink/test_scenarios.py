@@ -191,7 +191,7 @@ def test_after_a_take_over_the_mission_does_not_take_control_back(afloat, when, 
         boat.muted.clear()
         v.run(2)
     before = v.session.samples
-    boat.drive_to(4, -4)
+    boat.simulation.set_goal(np.array([4.0, -4.0]))
     v.run(10)  # by hand: mapped on
     if not (boat.loss or boat.delay_s):
         assert v.session.samples - before > 20
