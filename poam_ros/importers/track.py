@@ -14,7 +14,7 @@ import numpy as np
 from ..core.geodesy import rough_metres
 from ..frontend.pings import EQUAL, OFFSET, compare
 from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, plain_column_name, words_of
-from .faults import GAP, POSITION_JUMP, impossible_positions, no_position, no_readings
+from .faults import FAR_M, GAP, POSITION_JUMP, impossible_positions, no_position, no_readings
 from .look import untold
 from .options import Answer, Unclear
 
@@ -63,10 +63,12 @@ class Track:
             self._place[:, 1] = np.unwrap(self._place[:, 1], period=360.0)
         xy = rough_metres(self._place) if degrees else self._place
         self._false = impossible_positions(where, seconds, xy)
-        self._degrees, self._axis, self._gap = degrees, seconds, GAP
+        self._degrees, self._apart, self._gap = degrees, np.diff(seconds), GAP
         if not np.isfinite(seconds).any():
-            self._axis = self._at
-            self._gap = GAP_ROWS * float(np.median(np.diff(self._at))) if len(self) > 1 else 0.0
+            self._apart = np.diff(self._at)
+            self._gap = GAP_ROWS * float(np.median(self._apart)) if len(self) > 1 else 0.0
+        # Of places so far apart, as with a lost sign, one is wrong, and nothing lies between.
+        self._apart[np.hypot(*np.diff(xy, axis=0).T) > FAR_M] = np.inf
 
     def __len__(self) -> int:
         return len(self._at)
@@ -88,7 +90,7 @@ class Track:
         early, late = at < self._at[0], at > self._at[-1]
         between = (first == after) & ~early & ~late
         apart = np.zeros(len(at))
-        apart[between] = np.diff(self._axis)[first[between] - 1]
+        apart[between] = self._apart[first[between] - 1]
         low, high = np.maximum(first - between, 0), np.minimum(after + between, len(self))
         false = np.append(0, np.cumsum(self._false))  # false positions before each
         return {
