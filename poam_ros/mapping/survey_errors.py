@@ -190,7 +190,7 @@ class SurveyErrors:
         line, day, recording = (len(labels.names) for labels in divisions)
         moving = recording if 1 < recording <= line / 2 else line
         wider = of_few(2 * (moving - 1)), of_few(day - 1)
-        return cls(spread, found.depth, soundings.xy, *both.T, wider, corrected)
+        return cls(spread, found.depth, soundings.xy, both[:, 0], both[:, 1], wider, corrected)
 
     def __getitem__(self, index: np.ndarray) -> SurveyErrors:
         """Those of some soundings."""
