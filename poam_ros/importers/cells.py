@@ -3,6 +3,7 @@ commas are points by then (``tables``)."""
 
 from __future__ import annotations
 
+import math
 import re
 from calendar import timegm
 from collections.abc import Iterable, Sequence
@@ -12,29 +13,26 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import InputError
 
-#: Units of lengths, in m.
-UNITS = {
-    "m": 1.0, "ft": 0.3048, "fathom": 1.8288, "cm": 0.01, "mm": 0.001, "dm": 0.1, "in": 0.0254,
-    "yd": 0.9144, "km": 1000.0,
+#: Units of lengths: their size in m, and further spellings.
+_LENGTHS = {
+    "m": (1.0, "meter meters metre metres mtr"), "ft": (0.3048, "feet foot ftus usft"),
+    "fathom": (1.8288, "fathoms fm fms ftm"), "cm": (0.01, "centimeters centimetres"),
+    "mm": (0.001, "millimeters millimetres"), "dm": (0.1, "decimeters decimetres"),
+    "in": (0.0254, "inch inches"), "yd": (0.9144, "yds yard yards"), "km": (1000.0, ""),
 }  # fmt: skip
-#: Spellings of units.
+UNITS = {unit: size for unit, (size, _) in _LENGTHS.items()}
+#: Units by their spellings, those of angles too.
 SPELLINGS = {
-    spelling: unit
-    for unit, spellings in {
-        "m": "m meter meters metre metres mtr", "ft": "ft feet foot ftus usft",
-        "fathom": "fathom fathoms fm fms ftm", "cm": "cm centimeters centimetres",
-        "mm": "mm millimeters millimetres", "dm": "dm decimeters decimetres",
-        "in": "in inch inches", "yd": "yd yds yard yards", "km": "km",
-        "deg": "deg degrees dd °", "rad": "rad radians", "": "utc wgs84",
-    }.items()
-    for spelling in spellings.split()
+    word: unit for unit, (_, words) in _LENGTHS.items() for word in (unit, *words.split())
+} | {
+    "deg": "deg", "degrees": "deg", "dd": "deg", "°": "deg", "rad": "rad", "radians": "rad",
+    "utc": "", "wgs84": "",
 }  # fmt: skip
 #: Values that instruments write where they have no reading, of either sign.
 NO_READING = (
     0.0, 1.0, 9.0, 99.0, 999.0, 9999.0, 99.9, 999.9, 99.99, 999.99, 9999.9, 32767.0,
     65535.0, 6553.5,
 )  # fmt: skip
-NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 #: A cell without a value: --.--, NA, null.
 _NOTHING = re.compile(r"[-.\s]*|n/?a|-?nan|null|none|nil", re.IGNORECASE)
 _WITH_UNIT = re.compile(r"([+-]?[.,]*\d[\d.,]*)\s*([a-zA-Z]+)\.?")
@@ -47,8 +45,7 @@ _ANGLE = re.compile(
 #: A date, of which 20250117 stands before a time only, and a time of day, with colons or packed.
 _TIME = re.compile(
     r"(?:(?:(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?!\d)|(\d{4})(\d\d)(\d\d)(?=[T, ]))[T, ]*)?"
-    r"(?:(\d{1,2}):(\d\d)(?::(\d\d(?:[.,]\d+)?))?\s*([AP]M)?\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?|"
-    r"([01]\d|2[0-3])([0-5]\d)([0-5]\d(?:\.\d+)?)Z?)?",
+    r"(?:(\d{1,2}):?(\d\d?)(?::?(\d\d?(?:[.,]\d+)?))?\s*([AP]M)?\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?)?",
     re.IGNORECASE,
 )
 NAN = float("nan")
@@ -87,12 +84,11 @@ def angle(cell: str) -> float:
         found = _ANGLE.fullmatch(" ".join(cell.split()))
     if found is None:
         return NAN
-    before, degrees, minutes, seconds, after = found.groups()
-    side = (before or after).upper()
-    if (before and after) or float(minutes or 0) >= 60 or float(seconds or 0) >= 60:
+    minutes, seconds = (float(found[i] or 0) for i in (3, 4))
+    if (found[1] and found[5]) or max(minutes, seconds) >= 60:
         return NAN
-    size = abs(float(degrees)) + float(minutes or 0) / 60 + float(seconds or 0) / 3600
-    return -size if degrees.startswith("-") or side in ("S", "W") else size
+    size = abs(float(found[2])) + minutes / 60 + seconds / 3600
+    return -size if found[2][0] == "-" or (found[1] or found[5]) in (*"SsWw",) else size
 
 
 def numbers(cells: Sequence[str], unit: str | None = "") -> np.ndarray:
@@ -115,16 +111,14 @@ def is_date(cell: str) -> bool:
 def is_clock(cell: str) -> bool:
     """Whether a cell is a time of day alone."""
     found = _TIME.fullmatch(cell.strip())
-    return bool(found and found[8] and not (found[2] or found[5]))
+    return bool(found and ":" in cell and found[8] and not (found[2] or found[5]))
 
 
 def is_value(cell: str) -> bool:
     """Whether a cell is a number, an angle or a time; not with a tab, which separates two."""
-    return "\t" not in cell and (
-        bool(NUMBER.fullmatch(cell.strip())) or is_clock(cell) or is_date(cell)
-        or value_with_unit(cell) is not None
-        or bool(_ANGLE.fullmatch(" ".join(cell.replace(",", ".").split())))
-    )  # fmt: skip
+    if "\t" in cell or is_clock(cell) or is_date(cell):
+        return "\t" not in cell
+    return math.isfinite(angle(cell.replace(",", "."))) or value_with_unit(cell) is not None
 
 
 class Times:
@@ -133,16 +127,14 @@ class Times:
     def __init__(self, sample: Iterable[str]) -> None:
         texts = [text.strip() for text in sample if not is_nothing(text)]
         self._first = texts[0] if texts else ""
-        found = [_TIME.fullmatch(text) for text in texts]
-        #: Whether plain numbers are times of day, hhmmss: no counter skips 60 to 99 for so long.
-        self.packed = len(texts) >= 20 and len({each and each[15] for each in found}) > 1 and all(
-            each and each[13] and not each[5] and not each[2] for each in found
-        )  # fmt: skip
-        dates = [(int(d[1]), int(d[3])) for text in texts
-                 if (d := _TIME.match(text)) and d[2] == "/"]  # fmt: skip
+        dates = [(int(d[1]), int(d[3])) for d in map(_TIME.match, texts) if d and d[2] == "/"]
         #: Whether both day/month and month/day fit.
         self.ambiguous = bool(dates) and max(map(max, dates)) <= 12
         self._day_first = any(first > 12 for first, _ in dates)
+        #: Whether plain numbers are times of day, hhmmss: no counter skips 60 to 99 for so long.
+        self.packed = True
+        whole = all(re.fullmatch(r"\d{6}(\.\d+)?Z?", text) for text in texts)
+        self.packed = len({*texts}) >= 20 and whole and bool(self.stamps(texts)[1].all())
 
     def decided(self, where: str) -> Times:
         """These, if they are of one order.
@@ -168,13 +160,12 @@ class Times:
         own begin; of a time without a date, since midnight; NaN if it is no time."""
         text = cell.strip()
         found = _TIME.fullmatch(text)
-        dated = found and (found[2] or found[5])
-        if not found or not (dated or found[8] or (found[13] and self.packed)):
-            plain = number(text) if text[-1:].isdigit() or text[-1:] == "." else NAN
+        if not found or not (found[2] or found[5] or ":" in text or self.packed):
+            plain = number(text, "s")
             # Seconds; or Unix time in milli-, micro- or nanoseconds.
             return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
-        hours, minutes = int(found[8] or found[13] or 0), int(found[9] or found[14] or 0)
-        seconds = float((found[10] or found[15] or "0").replace(",", "."))
+        hours, minutes = int(found[8] or 0), int(found[9] or 0)
+        seconds = float((found[10] or "0").replace(",", "."))
         if found[11]:
             hours = hours % 12 + 12 * (found[11].upper() == "PM")
         if hours > 24 or minutes > 59 or seconds >= 61:
@@ -183,7 +174,7 @@ class Times:
         if found[12] and found[12][0] in "+-":
             zone = found[12].replace(":", "")
             east = float(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[3:]))
-        if dated:
+        if found[2] or found[5]:
             year, month, date = (int(found[i]) for i in ((1, 3, 4) if found[2] else (5, 6, 7)))
             if found[2] and len(found[1]) < 3:  # 1/17/2025, 17/1/2025, 17.1.2025, 17-1-2025
                 first, second, year = year, month, date + 2000 * (len(found[4]) == 2)

@@ -14,18 +14,13 @@ import numpy as np
 
 from ..core.errors import InputError, shown
 from ..core.reading import MemoryMeter
-from .cells import (
-    SPELLINGS,
-    UNITS,
-    is_clock,
-    is_date,
-    is_nothing,
-    numbers,
-    value_with_unit,
-)
+from .cells import SPELLINGS, UNITS, is_clock, is_date, is_nothing, numbers, value_with_unit
 
 #: Ranks of what depths count from, the preferred first.
 SURFACE, UNSAID, TRANSDUCER, KEEL = range(4)
+#: Words by which depths count from there.
+FROM = {"surface": SURFACE, "dbs": SURFACE, "transducer": TRANSDUCER, "dbt": TRANSDUCER,
+        "dpt": TRANSDUCER, "keel": KEEL, "dbk": KEEL}  # fmt: skip
 #: Words that may stand beside the name of a place, and beside that of a depth.
 _PLACE = (
     "gps gnss wgs84 wgs utm position pos dd decimal coord coordinate e6 e7 1e6 1e7 navigation n s "
@@ -34,7 +29,7 @@ _PLACE = (
 )
 _DEPTH = (
     "water sonar sounder echo bottom bed lake river sea corrected total measured below surface "
-    "transducer keel smoothed mean average environment"
+    "transducer keel smoothed mean average environment vehicle auv rov sub"
 )
 #: Meanings of columns: the words that name them, in lower case, without accents and units; and
 #: those that may stand beside without changing what they mean.
@@ -58,24 +53,36 @@ MEANINGS = {
         ("confidence", "confidence quality valid", "sonar depth ping echo percent"),
     )
 }  # fmt: skip
-#: Of a sentence of NMEA 0183, such as SDDBT.
-_TALKER = re.compile(r"^[a-z]{2}(?=(?:dbs|dbt|dbk|dpt)$)")
-#: Characters of a column's name that say what it is.
-LONGEST_NAME = 200
+PLACES, HEIGHTS, WHEN = (("x", "y"), ("latitude", "longitude")), ("z", "depth"), ("date", "time")
+#: Meanings of the columns of a time in their order, which may be two or six; and what six hold.
+CLOCK = ("date", "month", "day", "hour", "minute", "time")
+CALENDAR = (1970, 1, 1, 0, 0, 0), (2100, 12, 31, 23, 59, 60.999)
+#: Meanings that no other column has if one is given.
+RIVALS = {"x": PLACES[1], "y": PLACES[1], "latitude": PLACES[0], "longitude": PLACES[0],
+          "z": ("depth", "altitude"), "depth": ("z", "altitude")}  # fmt: skip
 #: Names of altitudes that can only be above the ground, and of depths that can only be a vehicle's.
 ABOVE_GROUND = re.compile(
     r"above(?:the)?(?:sea|lake|river)?(?:ground|bottom|bed|floor)|dvlalt|altitudedvl|altimeter|agl$"
 )
 VEHICLE_DEPTHS = ("vehicledepth", "depthvehicle", "auvdepth", "rovdepth", "subdepth")
-#: Words by which depths count from there.
-FROM = {"surface": SURFACE, "dbs": SURFACE, "transducer": TRANSDUCER, "dbt": TRANSDUCER,
-        "dpt": TRANSDUCER, "keel": KEEL, "dbk": KEEL}  # fmt: skip
-PLACES, HEIGHTS = (("x", "y"), ("latitude", "longitude")), ("z", "depth")
-#: Names of a column that has the unit of depths.
-UNIT_NAMES = {"unit", "units", "depthunit", "depthunits", "uom"}
+#: Units of other quantities, and words in the names of columns of these.
+NO_LENGTHS = {
+    "c", "degc", "°c", "celsius", "f", "degf", "°f", "k", "%", "percent", "v", "volt", "volts",
+    "mv", "a", "kn", "kt", "kts", "knots", "kmh", "km/h", "mph", "m/s", "ms", "s", "sec", "hz",
+    "khz", "db", "bar", "mbar", "psi", "hpa", "ppt", "psu", "ntu", "deg", "rad", "°",
+}  # fmt: skip
+_OTHER = re.compile(
+    r"\b(id|index|no|num|sats|cog|sog|roll|pitch|yaw|record|frame|milli\w*)\b|temp|speed|heading|"
+    r"course|satell|[hpv]dop|accura|volt|batter|\btime|number|confiden|area|volume|pressure|salin"
+)
+#: Of a sentence of NMEA 0183, such as SDDBT.
+_TALKER = re.compile(r"^[a-z]{2}(?=(?:dbs|dbt|dbk|dpt)$)")
+#: Characters of a column's name that say what it is.
+LONGEST_NAME = 200
 #: Rows that are kept together; of these the first are a sample of a column: so many in all, and at
 #: least so many that follow each other. What stands between the cells: no text has it.
 CHUNK, SAMPLE, BLOCK, MARK = 2500, 6000, 50, "\0"
+FEWEST = 20  # rows that show times in six columns
 ROW_BYTES = 96  # of memory that the numbers of a row take
 #: Least value (s) of a column of Unix times: 2001. Latitudes times 10,000,000 are less.
 UNIX_TIME = 1e9
@@ -90,17 +97,20 @@ class Column:
     Args:
         name: of the column.
         parts: cells of ``CHUNK`` rows each, joined, as a list of texts takes many times the memory.
-        unit: as a row of units says it.
+        beside: its unit, as a row of units says it.
 
     Attributes:
-        name: see above.
-        beside: the text of ``unit``.
+        name, beside: see above.
         meanings: what its name can mean, of ``MEANINGS``.
+        is_other: whether its name or unit says that these are no depths.
     """
 
-    def __init__(self, name: str, parts: Sequence[str], unit: str = "") -> None:
-        self.name, self.beside, self._parts = name, unit, parts
-        self.meanings = meanings_of(name)
+    def __init__(self, name: str, parts: Sequence[str], beside: str = "") -> None:
+        self.name, self.beside, self._parts = name, beside.strip("[]() .").lower(), parts
+        self.meanings, (words, inside) = meanings_of(name), _split(name)
+        if other := {self.beside, *inside} & NO_LENGTHS:
+            self.meanings = [each for each in self.meanings if each not in HEIGHTS]
+        self.is_other = bool(other or {*words[1:]} & NO_LENGTHS or _OTHER.search(" ".join(words)))
 
     def __iter__(self) -> Iterator[str]:
         for part in self._parts:
@@ -126,10 +136,9 @@ class Column:
     def unit(self) -> str:
         """Of its lengths, a key of ``UNITS``: as it stands beside most values, or as its name or
         the row of units says it; empty: nothing does."""
-        found = [value_with_unit(cell) for cell in self.filled]
-        beside = Counter(each[1] for each in found if each).most_common(1)
+        found = Counter(each[1] for each in map(value_with_unit, self.filled) if each)
         own = SPELLINGS.get(self.beside, "")
-        return beside[0][0] if beside else unit_of(self.name) or own * (own in UNITS)
+        return next(iter(found.most_common(1)), [unit_of(self.name)])[0] or own * (own in UNITS)
 
     @cached_property
     def values(self) -> np.ndarray:
@@ -150,9 +159,8 @@ class Column:
             return "time"
         if cells and sum(map(is_date, cells)) > MOST * len(cells):
             return "date and time" if ":" in cells[0] else "date"
-        goes_on = len(finite) > max(1, MOST * len(self.values))
-        goes_on = goes_on and (np.diff(finite) >= 0).mean() > MOST
-        return "time" if goes_on and finite.min() > UNIX_TIME else ""
+        goes_on = len(finite) > max(1, MOST * len(self.values)) and finite.min() > UNIX_TIME
+        return "time" if goes_on and (np.diff(finite) >= 0).mean() > MOST else ""
 
     @cached_property
     def is_number(self) -> bool:
@@ -198,11 +206,9 @@ class Table:
         """
         rows, memory = iter(rows), MemoryMeter(f"{where}: its content")
         parts, width = [list[str]() for _ in header], len(header)
-        while chunk := [row[:width] for row in islice(rows, CHUNK)]:
+        while chunk := [[*row, *[""] * (width - len(row))] for row in islice(rows, CHUNK)]:
             memory.add(ROW_BYTES * len(chunk))
-            columns = [*zip_longest(*chunk, fillvalue="")]
-            columns += [("",) * len(chunk)] * (width - len(columns))
-            for part, cells in zip(parts, columns, strict=True):
+            for part, cells in zip(parts, zip(*chunk, strict=False), strict=False):
                 text = MARK.join(cells)
                 part.append(_DECIMAL.sub(".", text) if comma else text)
                 memory.add(len(text))
@@ -210,8 +216,7 @@ class Table:
         for i, (name, part, unit) in enumerate(zip_longest(header, parts, units[:width])):
             own = f"{name} ({i + 1})" if name in found else name
             found[own] = Column(own, part, unit or "")
-        plain = [str(i + 1) for i in range(width)]
-        return cls(found, description, not header or [*header] != plain)
+        return cls(found, description, [*header] != [str(i + 1) for i in range(width)])
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, str]], description: str, where: str) -> Table:
@@ -225,34 +230,33 @@ class Table:
         """The names, as text."""
         return shown(",".join(self.columns), 120)
 
-    @cached_property
-    def times(self) -> dict[str, Column]:
-        """Columns of dates and times by meaning, as their values say."""
-        found = dict[str, Column]()
-        for each in self.columns.values():
-            found.setdefault(each.clock, each)
-        both, date, time = (found.get(each) for each in ("date and time", "date", "time"))
-        if both or not (date and time):
-            only = both or time or date
-            return {"time": only} if only else {}
-        return {"date": date, "time": time}
+    def times(self, given: Mapping[str, str]) -> dict[str, Column]:
+        """The columns of dates and times by meaning, in the order of their texts: those that
+        options name (``given``), or else by what their values and names say."""
+        every = [*self.columns.values()]
+        for six in (every[at : at + 6] for at in range(len(every) - 5)):
+            parts = np.column_stack([each.values for each in six])
+            whole = len(parts) >= FEWEST and not (parts[:, :5] % 1).any()
+            if whole and ((CALENDAR[0] <= parts) & (parts <= CALENDAR[1])).all():
+                return dict(zip(CLOCK, six, strict=True))
+        pool = [e for e in every if "time" in e.meanings or (e.clock and "date" in e.meanings)]
+        pool = sorted(pool, key=lambda each: not each.clock) or [e for e in every if e.clock]
+        own = [self.columns[given[meaning]] for meaning in WHEN if meaning in given]
+        if "time" in given:  # beside it there may be a date
+            pool = [each for each in pool if (each.clock, own[-1].clock) == ("date", "time")]
+        found = {each.clock or "time": each for each in reversed([*own, *pool])}
+        if (both := found.get("date and time")) or len(found) == 1:
+            return {"time": both or found.popitem()[1]}
+        return {meaning: found[meaning] for meaning in WHEN if meaning in found}
 
     def meaning(self, given: Mapping[str, str], where: str) -> dict[str, list[Column]]:
         """The columns that can have each meaning of ``MEANINGS``, by their names; where an option
-        names one, that alone.
-
-        Args:
-            given: names by meaning, as options say.
-            where: start of error messages.
+        names one (``given``), that alone.
 
         Raises:
-            InputError: an option names no column, or no meaning.
+            InputError: there is no such column; ``where`` begins the message.
         """
-        for meaning, name in given.items():
-            if meaning not in MEANINGS:
-                raise InputError(
-                    f"--columns: expected meanings {', '.join(MEANINGS)}, got '{shown(meaning)}'"
-                )
+        for name in given.values():
             if name not in self.columns:
                 raise InputError(
                     f"{where}: --columns: expected a column '{name}', got {self.header}"
@@ -261,24 +265,22 @@ class Table:
         found = {meaning: [each for each in free if meaning in each.meanings]
                  for meaning in MEANINGS}  # fmt: skip
         found |= {meaning: [self.columns[name]] for meaning, name in given.items()}
-        for kinds in (PLACES, (("z",), ("depth",))):  # a kind that is given goes before the others
-            said = [kind for kind in kinds if {*kind} & {*given}]
-            for meaning in {m for kind in kinds for m in kind if said and kind != said[0]}:
-                found[meaning] = []
+        for meaning in given:
+            for other in {*RIVALS.get(meaning, ())} - {*given}:
+                found[other] = []
         return found
 
 
 def meanings_of(name: str) -> list[str]:
     """What a column's name can mean, of ``MEANINGS``; of that of a field, as in GPS.lat, if nothing
     else: what the field's can."""
-    words, plain = words_of(name), plain_column_name(name)
+    words = words_of(name)
+    plain = "".join(words)
     if ABOVE_GROUND.search(plain):
         return ["altitude"]
-    if plain in VEHICLE_DEPTHS:
-        return ["depth"]
     found = []
     for meaning, (names, beside) in MEANINGS.items():
-        joined = {"".join([word for word in words if word not in beside] or words), plain}
+        joined = {"".join([word for word in words if word not in beside]), plain}
         # One word may be of two, as waterdepth and late7 are.
         joined |= {n for n in names for w in beside if len(w + n) > 3 and {w + n, n + w} & joined}
         if joined & names:
@@ -287,16 +289,23 @@ def meanings_of(name: str) -> list[str]:
         found.remove("altitude")  # an antenna's
     if not found and "." in name.strip("."):
         return meanings_of(name.rpartition(".")[2])
-    return [meaning for meaning in found if meaning != "date" or "time" not in found]
+    return found
+
+
+def _split(name: str) -> tuple[list[str], list[str]]:
+    """The words of a column's name, in lower case, without accents, and those in brackets."""
+    letters = unicodedata.normalize("NFKD", name[:LONGEST_NAME].replace("ł", "l"))
+    letters = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    letters = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", letters).lower()
+    bracket = re.search(r"[\[(](.*?)[\])]", letters)
+    texts = re.sub(r"[\[(].*?[\])]", " ", letters), bracket[1] if bracket else ""
+    words, inside = (re.split(r"[\s_.:,/°'#-]+", text) for text in texts)
+    return [word for word in words if word], [word for word in inside if word]
 
 
 def words_of(name: str) -> list[str]:
     """The words of a column's name, in lower case, without accents, brackets and units."""
-    letters = unicodedata.normalize("NFKD", name[:LONGEST_NAME].replace("ł", "l"))
-    letters = "".join(letter for letter in letters if not unicodedata.combining(letter))
-    letters = re.sub(r"[\[(].*?[\])]", " ", letters)
-    letters = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", letters).lower()
-    words = [word for word in re.split(r"[\s_.:,/°'#-]+", letters) if word and word != "in"]
+    words = [word for word in _split(name)[0] if word != "in"]
     words[:1] = [_TALKER.sub("", word) for word in words[:1]]
     while len(words) > 1 and words[-1] in SPELLINGS:
         words.pop()
@@ -315,23 +324,6 @@ def counts_from(name: str) -> int:
 
 def unit_of(name: str) -> str:
     """The unit in a column's name: ``Depth (m)``, ``depth_cm``, ``Depth_in_Feet``, ``depthFt``."""
-    lower = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:LONGEST_NAME]).lower()
-    bracket = re.search(r"[\[(]([^\])]*)[\])]", lower)
-    parts = re.split(r"[\s_.:/-]+", bracket[1] if bracket else lower)[0 if bracket else 1 :]
-    return next((SPELLINGS[part] for part in reversed(parts) if SPELLINGS.get(part) in UNITS), "")
-
-
-def unit_beside(table: Table, height: Column, where: str) -> str:
-    """The unit of depths as a column of its own names it; empty without one.
-
-    Raises:
-        InputError: it names several, or another one than the column of ``height`` does.
-    """
-    for name, column in table.columns.items():
-        if plain_column_name(name) in UNIT_NAMES:
-            found = {SPELLINGS.get(cell.lower(), "") for cell in column.filled}
-            if len(found | {height.unit or min(found, default="")}) > 1:
-                raise InputError(f"{where}: column {shown(name)} has {' and '.join(sorted(found))} "
-                                 "for depths; write all of them in one unit")  # fmt: skip
-            return "".join(found & {*UNITS})
-    return ""
+    words, inside = _split(name)
+    units = (SPELLINGS.get(word, "") for word in reversed(inside or words[1:]))
+    return next((unit for unit in units if unit in UNITS), "")

@@ -14,7 +14,7 @@ from ..frontend.pings import MAX_LEVEL
 from ..mapping.soundings import DATES
 from .cells import NO_READING, UNITS, Times, is_clock
 from .columns import plain_column_name, words_of
-from .tables import table_of
+from .tables import table_of, texts_of_times
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class WaterLevels:
         """
         table = table_of(path)
         every = [*table.columns.values()]
-        when = [*table.times.values()] or every[:1]
+        when = [*table.times({}).values()] or every[:1]
         numbers = [e for e in every if e not in when and np.isfinite(e.values).mean() > 0.5]
         named = [e for e in numbers if {*words_of(e.name), plain_column_name(e.name)} & NAMES]
         zones = {"UTC": 0}
@@ -82,7 +82,7 @@ class WaterLevels:
             raise InputError(f"{expected} in one zone of {', '.join(ZONES)}, got {[*zones]}")
         if not found:
             raise InputError(unknown)
-        texts = [*map(" ".join, zip(*when, strict=True))]
+        texts = [*texts_of_times(when)]
         stamp_ns, timed = Times(texts).decided(str(path)).stamps(texts)
         unit = "ft" if USGS in words_of(found[0].name) else found[0].unit or "m"
         level = UNITS[unit] * found[0].numbers()

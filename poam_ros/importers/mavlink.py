@@ -30,7 +30,6 @@ from ..frontend.pings import TOGETHER, FrontEndSettings, RawPing, at_times, refu
 from ..mavlink.link import AUTOPILOT_COMPONENT, DEGREE, library
 from ..mavlink.telemetry import DOWN, RANGES, Telemetry, reading
 from .bags import Event, mcap_messages, replayed
-from .columns import UNSAID
 from .options import ReadOptions
 from .questions import Candidate, best_of
 from .raw import RawSoundings, nothing_found
@@ -251,7 +250,7 @@ def _sonar(path: Path, pings: list[LogMessage], wanted: str) -> LogMessage:
     }  # fmt: skip
     first = next(iter(series.values()))[0]
     candidates = [
-        Candidate(name, at_times(first, at, depth, TOGETHER), UNSAID, "m", {"depth": name})
+        Candidate(name, at_times(first, at, depth, TOGETHER))
         for name, (at, depth) in series.items() if 20 * len(at) > len(first)
     ]  # fmt: skip
     return own[best_of(str(path), candidates)[0].name][0]

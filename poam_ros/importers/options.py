@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError, shown
 from .cells import UNITS
+from .columns import MEANINGS
 
 if TYPE_CHECKING:
     from .levels import WaterLevels
@@ -67,6 +68,9 @@ class ReadOptions:
     min_confidence: float | None = None
 
     def __post_init__(self) -> None:
+        if unknown := [*{*self.columns} - {*MEANINGS}]:
+            raise InputError(f"--columns: expected meanings {', '.join(MEANINGS)}, got "
+                             f"'{shown(unknown[0])}'")  # fmt: skip
         if not {*self.unit_of} <= {"", *UNITS}:
             raise InputError(f"--units: expected one of {', '.join(UNITS)} (and after a comma that "
                              f"of x and y), got '{self.units}'")  # fmt: skip

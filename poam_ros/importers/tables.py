@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -20,16 +20,17 @@ from ..core.errors import InputError, shown
 from ..core.geodesy import is_in_feet
 from ..core.reading import JSON_FACTOR, LONGEST_LINE, lines, refuse_larger
 from ..mapping.soundings import LINE, Labels
-from .cells import NAN, NUMBER, SPELLINGS, UNITS, Times, angle, is_nothing, is_value, numbers
+from .cells import NAN, SPELLINGS, UNITS, Times, angle, is_nothing, is_value
 from .columns import (
-    BLOCK,
+    CLOCK,
     HEIGHTS,
     KEEL,
     PLACES,
     Column,
     Table,
     counts_from,
-    unit_beside,
+    meanings_of,
+    plain_column_name,
     words_of,
 )
 from .faults import GAP, impossible, no_position, spread, uncertain
@@ -45,26 +46,23 @@ SEPARATORS = {
     ";": ("semicolons", 9.0), "\t": ("tabs", 9.0), ",": ("commas", 1.0), "|": ("bars", 9.0),
     None: ("blanks", 0.99),
 }  # fmt: skip
-COMMENTS = ("#", "%", "//", "!")
+LF, COMMENTS = "\n", ("#", "%", "//", "!")
 #: Lines, and about so many characters, that the layout is detected from; bytes that show JSON.
 HEAD, HEAD_CHARACTERS, HEAD_BYTES = 200, 500_000, 64
 #: A letter of a word, not of a time or an angle: rows of numbers are commented out.
 _WORD = re.compile(r"(?<!\d)[^\W\d_]")
-_UNIT = re.compile(r"[\[(]?\s*([a-zA-Z°/]{1,8})\.?\s*[\])]?")
 #: What stands about the numbers of a point of WKT, as a GIS writes it.
 POINT = re.compile(r"(?:SRID=\d+;)?\s*POINT\s*Z?\s*\(|\)\s*$", re.IGNORECASE)
 SIGNS = {"N": 1.0, "E": 1.0, "S": -1.0, "W": -1.0}
 #: Of latitudes and of longitudes: letters of their sides, and the side that is negative.
 SIDES = ("NS", "EWO"), ("south", "west")
-#: Meanings of the columns of times, in the order of their texts.
-WHEN: tuple[str, ...] = ("date", "time")
-#: Times of six columns as one text; least and largest year, month, day, hour, minute and second.
-TIME = "{:.0f}-{:02.0f}-{:02.0f} {:02.0f}:{:02.0f}:{:06.3f}"
-CALENDAR = (1970, 1, 1, 0, 0, 0), (2100, 12, 31, 23, 59, 60.999)
 #: Without times, depths are placed by the numbers of their rows if a larger share has no position.
 UNTIMED = 0.2
-#: Degrees times this are integers of receivers and autopilots.
-INTEGER = 1e7
+#: Degrees times 10,000,000, of receivers and autopilots, are whole, and mostly more than these:
+#: 90 and 180 degrees times 1,000,000.
+WHOLE = np.array((90e6, 180e6))
+#: Names of a column that has the unit of depths.
+UNIT_NAMES = {"unit", "units", "depthunit", "depthunits", "uom"}
 
 
 def is_table(path: Path, head: bytes) -> bool:
@@ -89,20 +87,34 @@ def table_of(path: Path) -> Table:
         with path.open("rb") as file:
             begin = b"".join(file.read(HEAD_BYTES).removeprefix(BOM_UTF8).split())
         return (read_json if begin.startswith((b"{", b"[{")) else read_text)(path)
-    except (OSError, csv.Error, UnicodeError) as error:
+    except (OSError, csv.Error, UnicodeError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read ({reason})") from None
 
 
 def read_json(path: Path) -> Table:
-    """The table in JSON: an object in each line, or in one document the longest list of objects
-    with all others under the same keys, as of several tracks, or lists of one length. Keys are the
-    columns, those of an object in it with a point between.
+    """The table in JSON: objects in lines, or in one document those of the same keys, as of several
+    tracks, or lists of one length; of several kinds the one whose names mean the most, or else the
+    most frequent. Keys are the columns, those of an object in it with a point between.
 
     Raises:
         InputError: it is no JSON, or takes too much memory.
         OSError: the file cannot be read.
     """
+    every = defaultdict[tuple[str, ...], list[Any]](list)
+
+    def collect(value: Any, keys: tuple[str, ...] = ()) -> None:
+        if isinstance(value, dict):
+            every[keys].append(value)
+            arrays = [each for each in value.values() if isinstance(each, list)]
+            if len(arrays) > 1 and len({*map(len, arrays)}) == 1:
+                names = [key for key, each in value.items() if isinstance(each, list)]
+                rows = zip(*arrays, strict=True)
+                every[(*keys, "")] += (dict(zip(names, row, strict=True)) for row in rows)
+            for key, each in value.items():
+                collect(each, (*keys, key))
+        for each in value if isinstance(value, list) else ():
+            collect(each, keys)
 
     def flat(value: Any, name: str = "") -> dict[str, str]:
         if isinstance(value, dict):
@@ -110,38 +122,23 @@ def read_json(path: Path) -> Table:
             return {key: text for part in parts for key, text in part.items()}
         return {name: "" if value is None else str(value).replace("\0", " ")}
 
-    def lists(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[Any, list[Any]]]:
-        """Lists of objects, with the keys that lead to them."""
-        if isinstance(value, dict):
-            arrays = {key: each for key, each in value.items() if isinstance(each, list)}
-            if len(arrays) > 1 and len({*map(len, arrays.values())}) == 1:
-                rows = zip(*arrays.values(), strict=True)
-                yield (keys, ""), [dict(zip(arrays, row, strict=True)) for row in rows]
-            for key, each in value.items():
-                yield from lists(each, (*keys, key))
-        elif isinstance(value, list):
-            if value and all(isinstance(each, dict) for each in value):
-                yield keys, value
-            for each in value:
-                yield from lists(each, keys)
-
     refuse_larger(f"{path}: its content", path.stat().st_size, JSON_FACTOR)
-    text, rows = path.read_text("utf-8-sig").rstrip(), list[dict[str, str]]()
+    text, at, read = path.read_text("utf-8-sig").strip(), 0, json.JSONDecoder().raw_decode
     try:
-        every = [*lists(json.loads(text))]
-        longest, _ = max(every, key=lambda each: len(each[1]), default=((), []))
-        rows = [flat(each) for keys, part in every if keys == longest for each in part]
-    except (ValueError, RecursionError) as fault:
-        every_line = text.split("\n")
-        for at, line in enumerate(every_line, 1):
-            try:
-                rows += [flat(json.loads(line))] if line.strip() else []
-            except (ValueError, RecursionError) as error:
-                if rows and at == len(every_line):  # the log ends within it
-                    break
-                where = f"line {at}: {error}" if at > 1 else str(fault)
-                raise InputError(f"{path}: expected JSON, a whole document or an object in each "
-                                 f"line ({where})") from None  # fmt: skip
+        while at < len(text):
+            value, at = read(text, at)
+            collect(value)
+            at += len(text[at : at + 99]) - len(text[at : at + 99].lstrip())
+    except (ValueError, RecursionError) as error:
+        if not every or LF in text[at:]:  # else the log ends within a line
+            raise InputError(f"{path}: expected JSON, a whole document or an object in each line "
+                             f"(line {text.count(LF, 0, at) + 1}: {error})") from None  # fmt: skip
+
+    def telling(rows: list[Any]) -> tuple[int, int]:
+        names = flat(rows[0]) if len(rows) > 1 else ()
+        return len({meaning for name in names for meaning in meanings_of(name)}), len(rows)
+
+    rows = [*map(flat, max(every.values(), key=telling, default=[]))]
     return Table.of_rows(rows, "JSON", str(path))
 
 
@@ -165,9 +162,10 @@ def read_text(path: Path) -> Table:
         first = _first_row(rows, width)
         header, units = _header(rows[:first], width, separator is None)
         plain = (cell.strip() for row in rows[first:] for cell in row)
-        commas = (cell for cell in plain if "," in cell and NUMBER.fullmatch(cell))
         # Between commas it is quoted, and may stand between thousands.
-        comma = any(separator != "," or len(cell.partition(",")[2]) != 3 for cell in commas)
+        comma = any("," in cell and np.isfinite(angle(cell.replace(",", ".")))
+                    and (separator != "," or len(cell.partition(",")[2]) != 3)
+                    for cell in plain)  # fmt: skip
         names = header or [str(i + 1) for i in range(width)]
         description = (
             f"separated by {SEPARATORS[separator][0]}{', decimal commas' * comma}"
@@ -205,55 +203,47 @@ def _useful(file: TextIO, path: Path) -> Iterator[str]:
 
 
 def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
-    if separator is not None:
-        return iter(csv.reader(lines, delimiter=separator, skipinitialspace=True))
-    return (
-        next(csv.reader([line.strip()], delimiter=" ", skipinitialspace=True))
-        if '"' in line else line.split() for line in lines
-    )  # fmt: skip
+    if separator is None:
+        lines = (" ".join(line.split()) for line in lines)
+    rows = csv.reader(lines, delimiter=separator or " ", skipinitialspace=True)
+    at = 1
+    try:
+        for row in rows:
+            yield row
+            at = rows.line_num + 1
+    except csv.Error as error:
+        raise csv.Error(f"row {at}: {error}") from None
 
 
 def _fit(rows: list[list[str]]) -> float:
     """How well a separator fits: the share of rows of the usual width, times their mean number of
     values (with a small weight for any cell, as a header alone has none)."""
     width, count = Counter(map(len, rows)).most_common(1)[0]
-    usual = [sum(map(is_value, row)) for row in rows if len(row) == width]
-    return (count / len(rows)) * (sum(usual) / len(usual) + 0.01 * width) if width > 1 else 0.0
+    values = sum(is_value(cell) for row in rows if len(row) == width for cell in row)
+    return (values + 0.01 * width * count) / len(rows) if width > 1 else 0.0
 
 
 def _first_row(rows: Sequence[Sequence[str]], width: int) -> int:
-    """The first row of data: of the usual width, where columns of numbers hold numbers, or nothing,
-    as before the first fix. Before it come header and text."""
-    usual = [[is_value(cell) for cell in row] for row in rows if len(row) == width]
-    counts = [sum(column) for column in zip(*usual, strict=True)]
-    numeric = [i for i, count in enumerate(counts) if count > 0.1 * len(usual)]
-    for index, row in enumerate(rows):
-        cells = [row[i] for i in numeric] if len(row) == width else []
-        values = sum(map(is_value, cells))
-        if values and values + sum(map(is_nothing, cells)) >= len(cells) - (values > 2):
-            return index
-    return len(rows)
+    """The first row of data: of the usual width, with as many values, or cells of nothing, as
+    before the first fix, as most; of many one may differ. Before it come header and text."""
+    values = [sum(map(is_value, row)) * (len(row) == width) for row in rows]
+    filled = [n and n + sum(map(is_nothing, row)) for n, row in zip(values, rows, strict=True)]
+    usual = float(np.median([*filter(None, filled)] or [1]))
+    return next((i for i, n in enumerate(filled) if n >= usual - (usual > 3)), len(rows))
 
 
-def _header(above: list[list[str]], width: int, blanks: bool) -> tuple[list[str], tuple[str, ...]]:
-    """The names of the columns and their units, of the rows above the data; both may be empty.
-    Rows of other numbers of cells, but for one that a separator at their ends makes, and of values
-    are remarks; but names of a profile's samples are numbers, behind some words."""
+def _header(above: list[list[str]], width: int, blanks: bool) -> tuple[list[str], list[str]]:
+    """The names of the columns, of the row above the data with the most that mean something, or
+    the last of these; and the row behind it, which may have units. Both may be empty. Rows of other
+    numbers of cells, but for one that a separator at their ends makes, and of values are remarks;
+    but names of a profile's samples are numbers, behind some words."""
     fits = {width} if blanks else range(max(2, width - 1), 1 + max(map(len, above), default=0))
     words = [len(row) - sum(map(is_value, row)) for row in above]
-    above = [row for row, count in zip(above, words, strict=True)
+    above = [[cell.strip(' "') for cell in row] for row, count in zip(above, words, strict=True)
              if len(row) in fits and (count == len(row) or count > 2)]  # fmt: skip
-    units = _units(above[-1]) if len(above) > 1 else ()
-    header = above[-1 - bool(units)] if above else []
-    return [name.strip().strip('"') for name in header], units
-
-
-def _units(row: Sequence[str]) -> tuple[str, ...]:
-    """The units in a row that has nothing else, and one that is known; empty if it is none."""
-    found = [_UNIT.fullmatch(cell.strip()) for cell in row]
-    units = [each[1].lower() if each else "" for each in found]
-    all_ = all(u or not cell.strip("()[] -") for u, cell in zip(units, row, strict=True))
-    return tuple(units) if all_ and any(u in SPELLINGS or "°" in u for u in units if u) else ()
+    means = [sum(map(bool, map(meanings_of, row))) for row in above]
+    at = max(range(len(above)), key=lambda i: (means[i], i), default=0)
+    return [*chain(*above[at : at + 1])], [*chain(*above[at + 1 : at + 2])]
 
 
 def soundings(
@@ -273,20 +263,21 @@ def soundings(
         Unclear: names or values leave open what columns mean.
         InputError: there is no such column, or no sounding.
     """
-    where, table = str(path), _with_places(_with_times(table))
-    names, clock, note = _understood(where, options, table)
-    each = {meaning: table.columns[name] for meaning, name in names.items()}
+    where, table = str(path), _with_places(table)
+    each, times, clock, note = _understood(where, options, table)
+    names = {meaning: column.name for meaning, column in (each | times).items()}
     degrees, down = "latitude" in each, "depth" in each
-    depths = each[HEIGHTS[down]]
+    depths, pair = each[HEIGHTS[down]], [each[meaning] for meaning in PLACES[degrees]]
     said, place_unit, scale = _units_of(where, options, table, each, options.crs or crs)
-    unit, height = said or "m", depths.numbers(said or "m")
-    place, written = _degrees(table, each) if degrees else (
-        scale * np.column_stack([each[meaning].numbers() for meaning in PLACES[False]]), ""
-    )  # fmt: skip
+    unit, height, written = said or "m", depths.numbers(said or "m"), ""
+    if degrees:
+        place, written = _degrees([*table.columns.values()], pair)
+    else:
+        place = scale * np.column_stack([each.numbers() for each in pair])
     row = np.arange(count := len(height))
     stamp_ns, timed = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
-    if "time" in each:
-        stamp_ns, timed = clock.stamps(_texts_of_times(each))
+    if times:
+        stamp_ns, timed = clock.stamps(texts_of_times([*times.values()]))
     if timed.any() and stamp_ns.max() <= DAY * SECOND:  # a clock without dates
         stamp_ns[timed] = np.round(SECOND * over_midnight(stamp_ns[timed] / SECOND))
     unplaced, measured = no_position(place, degrees), np.isfinite(height)
@@ -302,11 +293,9 @@ def soundings(
             array[kept] for array in (row, place, height, stamp_ns, timed)
         )
         wrong = {name: these[kept] for name, these in refusals.items()}
-    wrong["no_time"] = ~timed & (options.timed and "time" in each)
+    wrong["no_time"] = ~timed & (options.timed and bool(times))
     wrong |= impossible(place, height, degrees, unit)
-    elsewhere = wrong["impossible_place"]
-    far = np.abs(place[elsewhere])
-    place[elsewhere] = height[elsewhere] = np.nan
+    place[wrong["impossible_place"]] = height[wrong["impossible_place"]] = np.nan
     if "confidence" in each:
         sure = each["confidence"].numbers()[kept]
         wrong["low_confidence"], why = uncertain(sure, options.min_confidence)
@@ -315,29 +304,26 @@ def soundings(
     if "altitude" in each and good.any():
         own = each["altitude"].unit or depths.unit or "m"
         above = each["altitude"].numbers(own)[kept][good] * UNITS[own] / UNITS[unit]
-        if is_above_ground(where, names, options.columns, place[good], height[good], above):
-            if options.sound_scale != 1:
-                raise InputError(f"{where}: water.sound_speed: applies to depths below the surface "
-                                 "only, got a vehicle's depth and altitude")  # fmt: skip
-            none = without_altitude(above)
-            height[good] += np.where(none, 0.0, above if down else -above)
-            wrong["no_reading"] = np.zeros(len(good), dtype=bool)
-            wrong["no_reading"][good] = none
-        else:
+        if not is_above_ground(where, names, options.columns, place[good], height[good], above):
             del names["altitude"]
+        elif options.sound_scale != 1:
+            raise InputError(f"{where}: water.sound_speed: applies to depths below the surface "
+                             "only, got a vehicle's depth and altitude")  # fmt: skip
+        else:
+            wrong["no_reading"], none = np.zeros(len(good), dtype=bool), without_altitude(above)
+            height[good] += np.where(none, 0.0, above if down else -above)
+            wrong["no_reading"][good] = none
     if down and good.any() and (height[good] < 0).mean() > 0.95:
         height, note = -height, f"{note}, with a minus sign"
     below_keel = counts_from(depths.name) == KEEL
     for option, value in (("draught", options.draught), ("keel", options.keel)):
         if down and value and below_keel != (option == "keel"):
             raise InputError(f"{path}: --{option}: does not apply to depths of {depths.name}")
-    if down:
-        height = height + options.keel / UNITS[unit]
+    height = height + down * options.keel / UNITS[unit]
     labels = {}
-    for name in sorted(table.columns.keys() & {*options.labels, LINE, options.by or LINE}):
-        known = dict[str, int]()
-        code = [known.setdefault(cell.strip(), len(known)) for cell in table.columns[name]]
-        labels[name] = Labels(np.array(code, dtype=int)[kept], tuple(known))
+    for name in table.columns.keys() & {*options.labels, LINE, options.by or LINE}:
+        texts, code = np.unique([cell.strip() for cell in table.columns[name]], return_inverse=True)
+        labels[name] = Labels(code[kept], tuple(texts.tolist()))
     found = RawSoundings(
         place, height, degrees, down, said, crs, stamp_ns if timed.any() else None, row, labels,
         layout=table.description, refused=refused or Counter(),
@@ -345,7 +331,7 @@ def soundings(
         source={"columns": names, "units": unit, "place_units": place_unit},
     ).without(wrong)  # fmt: skip
     if not good.any():
-        raise _nothing(path, table, found, far)
+        raise _nothing(path, table, found)
     return found
 
 
@@ -359,55 +345,49 @@ def _described(names: Mapping[str, str], said: str, place_unit: str) -> str:
     height = f"{'depth' if down else 'elevation'} = {names[HEIGHTS[down]]}"
     if "altitude" in names:
         height += f", ground = {names[HEIGHTS[down]]} {'+' if down else '-'} {names['altitude']}"
-    when = " ".join(names[meaning] for meaning in WHEN if meaning in names)
+    when = " ".join(names[meaning] for meaning in CLOCK if meaning in names)
     return f"{place}, {height} ({said or 'm'}){when and f', time = {when}'}"
 
 
 def _understood(
     where: str, options: ReadOptions, table: Table
-) -> tuple[dict[str, str], Times, str]:
-    """The names of the columns by meaning: of the place and the height, and of those of date and
-    time, altitude and confidence that there are; how times are read; and what was chosen, and why,
-    as text."""
-    given = dict(options.columns)
-    if not table.named:  # times need not be named
-        times = {meaning: each.name for meaning, each in table.times.items()}
-        given = {m: name for m, name in times.items() if name not in given.values()} | given
-    found = table.meaning(given, where)
-    names, note = chosen(table, found, given, where)
-    further = ["time", "date", "altitude", "confidence"]
-    if {*given} & {*HEIGHTS} and "altitude" not in given:
-        further.remove("altitude")
-    names |= {meaning: found[meaning][0].name for meaning in further if found[meaning]}
-    if "date" in names and "time" not in names:
-        names["time"] = names.pop("date")
-    date, time = (table.columns[names[m]].clock if m in names else "" for m in WHEN)
-    if "date" in names and "date" not in given and (date != "date" or "date" in time):
-        del names["date"]  # `day` beside times that have a date
-    each = {meaning: table.columns[names[meaning]].sample for meaning in WHEN if meaning in names}
-    clock = Times(texts := [*_texts_of_times(each)])
-    if options.timed and "time" in names:
-        clock.decided(f"{where}: column {names['time']}")
-    elif "time" in names and (clock.ambiguous or not clock.stamps(texts)[1].any()):
-        note += f"; times not read, such as {shown(texts[0])}" if texts else ""
-        names = {meaning: name for meaning, name in names.items() if meaning not in WHEN}
-    return names, clock, note
+) -> tuple[dict[str, Column], dict[str, Column], Times, str]:
+    """The columns by meaning: of the place and the height, and of altitude and confidence that
+    there are; those of times; how these are read; and what was chosen, and why, as text."""
+    found = table.meaning(options.columns, where)
+    each, note = chosen(table, found, where)
+    each |= {meaning: found[meaning][0] for meaning in ("altitude", "confidence") if found[meaning]}
+    times = table.times(options.columns)
+    texts = [*texts_of_times([column.sample for column in times.values()])]
+    clock = Times(texts)
+    if options.timed and times:
+        clock.decided(f"{where}: column {times['time'].name}")
+    elif texts and (clock.ambiguous or not clock.stamps(texts)[1].any()):
+        note, times = f"{note}; times not read, such as {shown(texts[0])}", {}
+    return each, times, clock, note
 
 
-def _texts_of_times(each: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """The texts of columns of date and time, by meaning."""
-    return map(" ".join, zip(*(each[m] for m in WHEN if m in each), strict=True))
+def texts_of_times(columns: Sequence[Iterable[str]]) -> Iterator[str]:
+    """The texts of times in one column, in two of date and time, or in six (``CLOCK``)."""
+    rows = zip(*columns, strict=True)
+    if len(columns) < 6:
+        return map(" ".join, rows)
+    return ("{}-{}-{} {}:{}:{}".format(*map(str.strip, row)) for row in rows)
 
 
 def _units_of(
     where: str, options: ReadOptions, table: Table, each: Mapping[str, Column], crs: str
-) -> tuple[str, str, Any]:
+) -> tuple[str, str, float]:
     """The units of heights, and of x and y, of ``UNITS``, empty where nothing says it; and the
     scale of x and y to the metres (or the feet) of their system, ``crs``."""
-    height = each[HEIGHTS["depth" in each]]
-    unit, of_place = options.unit_of
-    beside = unit_beside(table, height, where)  # raises an error where there are several
-    unit = unit or beside or height.unit
+    height, (unit, of_place) = each[HEIGHTS["depth" in each]], options.unit_of
+    beside = {SPELLINGS.get(cell.lower(), "") for name, column in table.columns.items()
+              if plain_column_name(name) in UNIT_NAMES for cell in column.filled}  # fmt: skip
+    beside |= {height.unit} - {""}
+    if len(beside) > 1:
+        raise InputError(f"{where}: columns say {' and '.join(sorted(beside))} for depths; "
+                         "write all of them in one unit")  # fmt: skip
+    unit = unit or "".join(beside & {*UNITS})
     degrees = "latitude" in each
     in_feet = bool(crs) and not degrees and is_in_feet("--crs", crs)
     if of_place and (degrees or (in_feet and of_place != "ft")):
@@ -422,62 +402,46 @@ def _units_of(
         return unit, "ft" * in_feet, 1.0
     pair = [each[meaning] for meaning in PLACES[False]]
     known = bool(crs) or any("utm" in words_of(column.name) for column in pair)
-    units = [of_place or column.unit or "m" * known for column in pair]
-    if any(units) and not all(units):
-        x, y = (f"{shown(e.name)} ({own or 'no unit'})" for e, own in zip(pair, units, strict=True))
+    units = {of_place or column.unit or "m" * known for column in pair}
+    if len(units) > 1:
+        x, y = (f"{shown(e.name)} ({of_place or e.unit or 'no unit'})" for e in pair)
         raise InputError(f"{where}: columns {x} and {y}: write both in one unit")
-    return unit, units[0], [UNITS[each or "m"] for each in units]
+    return unit, (place_unit := units.pop()), UNITS[place_unit or "m"]
 
 
-def _degrees(table: Table, each: Mapping[str, Column]) -> tuple[np.ndarray, str]:
+def _degrees(every: list[Column], pair: list[Column]) -> tuple[np.ndarray, str]:
     """Latitude and longitude of all rows [N, 2], NaN without a side, and how they are written, as
-    text."""
-    every, place, said = [*table.columns.values()], list[np.ndarray](), list[str]()
-    pair = [each[meaning] for meaning in PLACES[True]]
-    titles = [f"{each.name} {each.beside}".lower() for each in pair]
-    for column, title, letters, word in zip(pair, titles, *SIDES, strict=True):
+    text. ``every``: column of the table; ``pair``: those two."""
+    place, said = list[np.ndarray](), list[str]()
+    for column, letters, word in zip(pair, *SIDES, strict=True):
         at, values = every.index(column), column.numbers(None)
         near = [*every[at + 1 : at + 2], *every[max(at - 1, 0) : at]]
         sides = next((each for each in near if _are_sides(each.filled, letters)), None)
+        title = f"{column.name} {column.beside}".lower()
+        sign: Any = None
         if sides:
             sign = np.array([SIGNS.get(cell.strip()[:1].upper(), NAN) for cell in sides])
-            values = np.where(values == 0, 0.0, sign * np.abs(values))  # 0: no position
             said.append(f"{letters[0]}, {letters[1]} beside them")
         elif {*re.findall(r"[a-z]+", title)} & {letters[1].lower(), word}:
-            values = np.where(values == 0, 0.0, -np.abs(values))
+            sign = -1.0
             said.append(f"{word} by the header")
+        if sign is not None:  # 0: no position
+            values = np.where(values == 0, 0.0, sign * np.abs(values))
         place.append(values)
-    most = [float(np.abs(each.known).max(initial=0)) for each in pair]
-    whole = min(most) >= 1e4 and not any((each.known % 1).any() for each in pair)
-    # Times 1,000,000 they would be less, but for the header's word.
-    tenths = most[0] > 90e6 or most[1] > 180e6 or any("e7" in title for title in titles)
-    if whole and tenths:
+    found, scale = np.column_stack(place), 1.0
+    known = [each.known for each in pair]
+    titled = any("e7" in column.name.lower() for column in pair)
+    large = [np.abs(values).max(initial=0) for values in known] > (WHOLE / 1e4 if titled else WHOLE)
+    if large.any() and not any((values % 1).any() for values in known):
         said.insert(0, "degrees times 10,000,000")
-    scale = INTEGER if whole and tenths else 1.0
-    return np.column_stack(place) / scale, f", places: {', '.join(said)}" if said else ""
+        scale = 1e7
+    return found / scale, f", places: {', '.join(said)}" if said else ""
 
 
 def _are_sides(cells: Sequence[str], letters: str) -> bool:
     """Whether nearly all cells are N or S, or E or W, or words of these."""
     sides = [cell for cell in cells if len(cell) <= 5 and cell[:1].upper() in letters]
     return len(sides) > 0.5 * len(cells)
-
-
-def _with_times(table: Table) -> Table:
-    """A table whose times are written as year, month, day, hour, minute and second in columns that
-    follow each other, with one column of times instead; any other as it is."""
-    every = [*table.columns.values()]
-    heads = [numbers(each.sample[:BLOCK]) for each in every]
-    for at in range(len(every) - 5):
-        parts, own = np.column_stack(heads[at : at + 6]), every[at : at + 6]
-        inside = ((CALENDAR[0] <= parts) & (parts <= CALENDAR[1])).all()
-        if len(parts) >= FEWEST and inside and not (parts[:, :5] % 1).any():
-            rows = np.column_stack([each.numbers() for each in own]).tolist()
-            name = "time" if table.named else own[0].name
-            texts = Table.of([name], ([TIME.format(*row)] for row in rows), "").columns
-            kept = [*every[:at], *texts.values(), *every[at + 6 :]]
-            return replace(table, columns={each.name: each for each in kept})
-    return table
 
 
 def _parts(cell: str) -> list[str]:
@@ -494,12 +458,13 @@ def _with_places(table: Table) -> Table:
     if not table.named or any(found[a] and found[b] for a, b in PLACES):
         return table
     for each in table.columns.values():
-        rows = [*map(_parts, each.filled[:BLOCK])]  # before a fix there are none
+        rows = [*map(_parts, each.filled[:FEWEST])]  # before a fix there are none
         if len(rows) < FEWEST or {*map(len, rows)} not in ({2}, {3}):
             continue
         values = np.array([[*map(angle, row)] for row in rows])
         point, degrees = POINT.search(each.filled[0]), (np.abs(values[:, :2]) <= 180).all()
-        fine = degrees and all(len(text.partition(".")[2]) >= FINE for text in rows[0][:2])
+        sided = any(letter.isalpha() for letter in rows[0][0])
+        fine = degrees and (sided or min(len(t.partition(".")[2]) for t in rows[0][:2]) >= FINE)
         if np.isfinite(values).all() and (point or fine):
             names = PLACES[False] if not degrees else PLACES[True][:: -1 if point else 1]
             own = Table.of((*names, "z")[: len(rows[0])], map(_parts, each), "").columns
@@ -529,16 +494,14 @@ def _placed(
     return np.where(unplaced[:, None], track.places(at), place), track.refused(at)
 
 
-def _nothing(path: Path, table: Table, found: RawSoundings, places: np.ndarray) -> InputError:
-    """The error for a table without soundings; ``places``: sizes of those that are impossible."""
+def _nothing(path: Path, table: Table, found: RawSoundings) -> InputError:
+    """The error for a table without soundings."""
     reasons = ", ".join(f"{n} {reason}" for reason, n in found.lost.items()) or "no rows"
-    first = [next(iter(each.sample), "none") for each in table.columns.values()]
-    text = f"{path}: expected soundings, got none ({reasons}). Its first row: "
-    text += shown(" | ".join(first), 120)
+    first = " | ".join(next(iter(each.sample), "none") for each in table.columns.values())
+    text = f"{path}: expected soundings, got none ({reasons}). Its first row: {shown(first, 120)}"
     if not found.degrees or not found.lost["impossible_place"]:
         return InputError(text)
     return Unclear(
         f"{text}. Expected latitudes and longitudes in degrees, or in degrees, minutes and seconds "
-        "with blanks or signs between them",
-        swapped(found.columns) if (places <= (180, 90)).all() else [],
-    )
+        "with blanks or signs between them", swapped(found.columns),
+    )  # fmt: skip

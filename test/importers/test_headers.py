@@ -131,9 +131,9 @@ TENTHS = [f"{1e7 * v:.0f}" for v in LONGITUDE], [f"{1e7 * v:.0f}" for v in LATIT
     [
         ("Latitude (rad),Longitude (rad),depth", (LATITUDE / 57, LONGITUDE / 57, DEPTH), {},
          "in the open sea.*no fix, or radians"),
-        ("lat,lon,depth,unit", (*FEET, ["ft", "m"] * 30), {}, "unit has ft and m for depths"),
+        ("lat,lon,depth,unit", (*FEET, ["ft", "m"] * 30), {}, "say ft and m for depths"),
         ("lat,lon,depth,unit", (*FEET, ["ft", "m"] * 30), {"units": "m"}, "ft and m for depths"),
-        ("lat,lon,depth_m,unit", (*FEET, ["ft"] * COUNT), {}, "unit has ft for depths"),
+        ("lat,lon,depth_m,unit", (*FEET, ["ft"] * COUNT), {}, "say ft and m for depths"),
         ("x,y,depth", (NORTH, EAST, DEPTH), {"crs": "EPSG:32610"},
          r"inside it if they are swapped.*--columns y=x x=y --crs"),
         ("x,y,depth", (*TENTHS, DEPTH), {}, r"farther than any place.*longitude=x latitude=y"),
@@ -148,8 +148,9 @@ TENTHS = [f"{1e7 * v:.0f}" for v in LONGITUDE], [f"{1e7 * v:.0f}" for v in LATIT
          "--columns latitude=latitude longitude=northwards;?$"),
         ("time,longitude,position,depth", (T, LONGITUDE, LATITUDE, DEPTH), {},
          "--columns latitude=position longitude=longitude;?$"),
-        ("time,lat,lon,temp", (T, LONGITUDE, LATITUDE, DEPTH), {},
-         "which column is the depth. candidates: none$"),
+        *((f"time,lat,lon,{name}", (T, LONGITUDE, LATITUDE, DEPTH), {},
+           "which column is the depth. candidates: none$")
+          for name in ("temp", "water (degC)", "level %", "Battery_V", "depth [knots]")),
     ],
 )  # fmt: skip
 def test_what_contradicts_itself_is_refused_or_asked_about(header, columns, options, said, read):
@@ -197,6 +198,15 @@ def test_eastings_in_feet_without_a_word_of_it_are_asked_about(read):
         with pytest.raises(Question, match=said) as asked:
             read(header + "".join(rows))
         assert not asked.value.answers  # a guess is no advice
+
+
+def test_minutes_of_three_decimals_in_one_cell_are_a_place(read):
+    """As Garmin's programs write them."""
+    cells = [f"N47 {60 * (a - 47):.3f} W122 {-60 * (b + 122):.3f}"
+             for a, b in zip(LATITUDE, LONGITUDE, strict=True)]  # fmt: skip
+    found = read(table("Name;Position;Depth", T, cells, DEPTH, separator=";"))
+    true = found.projection.local_metres(LATITUDE, LONGITUDE)
+    np.testing.assert_allclose(found.xy, true, atol=2.0)
 
 
 @pytest.mark.parametrize("form", ["6{:09,.2f}", "-6{:09,.2f}"])

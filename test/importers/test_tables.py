@@ -239,6 +239,9 @@ def test_what_is_no_table_is_refused_before_memory_is_taken(write):
         read_text(write("1,2,3," * 50_000))
     with pytest.raises(InputError, match="binary"):
         read_text(write("\0" * 100))
+    quoted = "lat,lon,depth\n" + "50.1,9.2,4\n" * 300 + '50.1,"' + "9.2,4\n50.1," * 20_000
+    with pytest.raises(InputError, match="cannot be read .row 302: field larger"):
+        read_soundings(write(quoted))
 
 
 def test_eastings_become_degrees_by_their_crs(write):
@@ -388,6 +391,10 @@ def test_a_crop_in_time_counts_from_the_first(write, times):
     assert early.stamp_ns == found.stamp_ns[0] - 10**9
     with pytest.raises(InputError, match=r"no soundings in that time .the log lasts 5 s"):
         read_soundings(path, ReadOptions(named, start=60.0))
+
+
+def test_plain_numbers_are_times_if_a_name_says_so(write):
+    path = write("when,x,y,z\n100.5,0,0,-1\n101.5,1,0,-1\n")
     with pytest.raises(InputError, match="expected a column of times"):
         read_soundings(path, ReadOptions(start=0.5))
 
