@@ -240,7 +240,7 @@ def test_what_is_no_table_is_refused_before_memory_is_taken(write):
     with pytest.raises(InputError, match="binary"):
         read_text(write("\0" * 100))
     quoted = "lat,lon,depth\n" + "50.1,9.2,4\n" * 300 + '50.1,"' + "9.2,4\n50.1," * 20_000
-    with pytest.raises(InputError, match="cannot be read .row 302: field larger"):
+    with pytest.raises(InputError, match=r"cannot be read .row 302: field larger"):
         read_soundings(write(quoted))
 
 
