@@ -101,6 +101,8 @@ class Column:
 
     Attributes:
         name, beside: see above.
+        words: of its name.
+        origin: what depths of its name count from: ``SURFACE``, ``UNSAID`` ...
         meanings: what its name can mean, of ``MEANINGS``.
         is_other: whether its name or unit says that these are no depths.
     """
@@ -108,6 +110,8 @@ class Column:
     def __init__(self, name: str, parts: Sequence[str], beside: str = "") -> None:
         self.name, self.beside, self._parts = name, beside.strip("[]() .").lower(), parts
         self.meanings, (words, inside) = meanings_of(name), _split(name)
+        self.words = words_of(name)
+        self.origin = min((FROM[word] for word in self.words if word in FROM), default=UNSAID)
         if other := {self.beside, *inside} & NO_LENGTHS:
             self.meanings = [each for each in self.meanings if each not in HEIGHTS]
         self.is_other = bool(other or {*words[1:]} & NO_LENGTHS or _OTHER.search(" ".join(words)))
@@ -315,11 +319,6 @@ def words_of(name: str) -> list[str]:
 def plain_column_name(name: str) -> str:
     """A column's name without accents, units, underscores and blanks, in lower case."""
     return "".join(words_of(name))
-
-
-def counts_from(name: str) -> int:
-    """What a depth's name counts from: ``SURFACE``, ``UNSAID`` ..."""
-    return min((FROM[word] for word in words_of(name) if word in FROM), default=UNSAID)
 
 
 def unit_of(name: str) -> str:

@@ -18,7 +18,7 @@ from ..core.geodesy import rough_metres
 from ..frontend.pings import EQUAL, FACTOR, OFFSET, UNKNOWN, at_times, compare
 from ..frontend.pings import SHARE as ALIKE
 from .cells import UNITS
-from .columns import HEIGHTS, KEEL, PLACES, TRANSDUCER, UNSAID, Column, Table, counts_from
+from .columns import HEIGHTS, KEEL, PLACES, TRANSDUCER, UNSAID, Column, Table
 from .look import place_words, untold
 from .options import Answer, Unclear
 
@@ -203,14 +203,14 @@ def _one_place(x_y: dict[str, Column], degrees: dict[str, Column], where: str) -
 
 def _one_height(found: Mapping[str, Sequence[Column]], where: str) -> tuple[Candidate, str]:
     """The column of depths or elevations, and what was chosen, as text."""
-    depths = sorted(found["depth"], key=lambda each: counts_from(each.name))
+    depths = sorted(found["depth"], key=lambda each: each.origin)
     most, every = max(len(each.known) for each in (*found["z"], *depths)), list[Candidate]()
     for each in (*found["z"], *depths):
         if len(each.known) >= FILLED * most:
             down = each in depths
             depth = UNITS[each.unit or "m"] * (np.abs(each.values) if down else -each.values)
-            meaning, origin = HEIGHTS[down], counts_from(each.name)
-            every.append(Candidate(each.name, depth, origin, each.unit, meaning))
+            own = Candidate(each.name, depth, each.origin, each.unit, HEIGHTS[down])
+            every.append(own)
     best, notes = best_of(where, every)
     if best.meaning == "depth" and best.origin >= TRANSDUCER:
         option = "keel; --keel" if best.origin == KEEL else "transducer; --draught"

@@ -21,18 +21,7 @@ from ..core.geodesy import is_in_feet
 from ..core.reading import JSON_FACTOR, LONGEST_LINE, lines, refuse_larger
 from ..mapping.soundings import LINE, Labels
 from .cells import NAN, SPELLINGS, UNITS, Times, angle, is_nothing, is_value
-from .columns import (
-    CLOCK,
-    HEIGHTS,
-    KEEL,
-    PLACES,
-    Column,
-    Table,
-    counts_from,
-    meanings_of,
-    plain_column_name,
-    words_of,
-)
+from .columns import CLOCK, HEIGHTS, KEEL, PLACES, Column, Table, meanings_of
 from .faults import GAP, impossible, no_position, spread, uncertain
 from .look import FEWEST, swapped
 from .options import Answer, ReadOptions, Unclear
@@ -315,7 +304,7 @@ def soundings(
             wrong["no_reading"][good] = none
     if down and good.any() and (height[good] < 0).mean() > 0.95:
         height, note = -height, f"{note}, with a minus sign"
-    below_keel = counts_from(depths.name) == KEEL
+    below_keel = depths.origin == KEEL
     for option, value in (("draught", options.draught), ("keel", options.keel)):
         if down and value and below_keel != (option == "keel"):
             raise InputError(f"{path}: --{option}: does not apply to depths of {depths.name}")
@@ -381,8 +370,8 @@ def _units_of(
     """The units of heights, and of x and y, of ``UNITS``, empty where nothing says it; and the
     scale of x and y to the metres (or the feet) of their system, ``crs``."""
     height, (unit, of_place) = each[HEIGHTS["depth" in each]], options.unit_of
-    beside = {SPELLINGS.get(cell.lower(), "") for name, column in table.columns.items()
-              if plain_column_name(name) in UNIT_NAMES for cell in column.filled}  # fmt: skip
+    beside = {SPELLINGS.get(cell.lower(), "") for column in table.columns.values()
+              if "".join(column.words) in UNIT_NAMES for cell in column.filled}  # fmt: skip
     beside |= {height.unit} - {""}
     if len(beside) > 1:
         raise InputError(f"{where}: columns say {' and '.join(sorted(beside))} for depths; "
@@ -401,7 +390,7 @@ def _units_of(
     if degrees or in_feet:
         return unit, "ft" * in_feet, 1.0
     pair = [each[meaning] for meaning in PLACES[False]]
-    known = bool(crs) or any("utm" in words_of(column.name) for column in pair)
+    known = bool(crs) or any("utm" in column.words for column in pair)
     units = {of_place or column.unit or "m" * known for column in pair}
     if len(units) > 1:
         x, y = (f"{shown(e.name)} ({of_place or e.unit or 'no unit'})" for e in pair)
