@@ -112,9 +112,9 @@ class Column:
         self.meanings, (words, inside) = meanings_of(name), _split(name)
         self.words = words_of(name)
         self.origin = min((FROM[word] for word in self.words if word in FROM), default=UNSAID)
-        if other := {self.beside, *inside} & NO_LENGTHS:
+        if other := {self.beside, *(inside or words[1:][-1:])} & NO_LENGTHS:
             self.meanings = [each for each in self.meanings if each not in HEIGHTS]
-        self.is_other = bool(other or {*words[1:]} & NO_LENGTHS or _OTHER.search(" ".join(words)))
+        self.is_other = bool(other or _OTHER.search(" ".join(words)))
 
     def __iter__(self) -> Iterator[str]:
         for part in self._parts:

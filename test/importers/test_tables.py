@@ -406,5 +406,5 @@ def test_times_matter_to_those_who_ask(write):
 
 
 def test_a_single_sounding_is_judged_without_warnings(recwarn):
-    assert not Table.of(("lat", "lon", "depth"), [("55.1", "10.4", "6.0")], "").times
+    assert not Table.of(("lat", "lon", "depth"), [("55.1", "10.4", "6.0")], "").times({})
     assert not recwarn.list
