@@ -203,14 +203,14 @@ def _one_place(x_y: dict[str, Column], degrees: dict[str, Column], where: str) -
 
 def _one_height(found: Mapping[str, Sequence[Column]], where: str) -> tuple[Candidate, str]:
     """The column of depths or elevations, and what was chosen, as text."""
-    depths = sorted(found["depth"], key=lambda each: each.origin)
-    most, every = max(len(each.known) for each in (*found["z"], *depths)), list[Candidate]()
-    for each in (*found["z"], *depths):
+    order = [(m, each) for m in HEIGHTS for each in sorted(found[m], key=lambda each: each.origin)]
+    most = max(len(each.known) for _, each in order)
+    every = list[Candidate]()
+    for m, each in order:
         if len(each.known) >= FILLED * most:
-            down = each in depths
-            depth = UNITS[each.unit or "m"] * (np.abs(each.values) if down else -each.values)
-            own = Candidate(each.name, depth, each.origin, each.unit, HEIGHTS[down])
-            every.append(own)
+            size = np.abs(each.values) if m == "depth" else -each.values
+            depth = UNITS[each.unit or "m"] * size
+            every.append(Candidate(each.name, depth, each.origin, each.unit, m))
     best, notes = best_of(where, every)
     if best.meaning == "depth" and best.origin >= TRANSDUCER:
         option = "keel; --keel" if best.origin == KEEL else "transducer; --draught"

@@ -95,11 +95,10 @@ def read_json(path: Path) -> Table:
     def collect(value: Any, keys: tuple[str, ...] = ()) -> None:
         if isinstance(value, dict):
             every[keys].append(value)
-            arrays = [each for each in value.values() if isinstance(each, list)]
-            if len(arrays) > 1 and len({*map(len, arrays)}) == 1:
-                names = [key for key, each in value.items() if isinstance(each, list)]
-                rows = zip(*arrays, strict=True)
-                every[(*keys, "")] += (dict(zip(names, row, strict=True)) for row in rows)
+            arrays = {key: each for key, each in value.items() if isinstance(each, list)}
+            if len(arrays) > 1 and len({*map(len, arrays.values())}) == 1:
+                rows = zip(*arrays.values(), strict=True)
+                every[(*keys, "")] += (dict(zip(arrays, row, strict=True)) for row in rows)
             for key, each in value.items():
                 collect(each, (*keys, key))
         for each in value if isinstance(value, list) else ():
