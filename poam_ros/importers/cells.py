@@ -132,9 +132,9 @@ class Times:
         self.ambiguous = bool(dates) and max(map(max, dates)) <= 12
         self._day_first = any(first > 12 for first, _ in dates)
         #: Whether plain numbers are times of day, hhmmss: no counter skips 60 to 99 for so long.
-        self.packed = True
-        whole = all(re.fullmatch(r"\d{6}(\.\d+)?Z?", text) for text in texts)
-        self.packed = len({*texts}) >= 20 and whole and bool(self.stamps(texts)[1].all())
+        self.packed = len(texts) >= 20 and len({*texts}) > 1
+        self.packed &= all(re.fullmatch(r"\d{6}(\.\d+)?Z?", text) for text in texts)
+        self.packed = self.packed and bool(self.stamps(texts)[1].all())
 
     def decided(self, where: str) -> Times:
         """These, if they are of one order.
