@@ -100,9 +100,11 @@ def read_json(path: Path) -> Table:
                 rows = zip(*arrays.values(), strict=True)
                 every[(*keys, "")] += (dict(zip(arrays, row, strict=True)) for row in rows)
             for key, each in value.items():
-                collect(each, (*keys, key))
-        for each in value if isinstance(value, list) else ():
-            collect(each, keys)
+                if isinstance(each, dict | list):
+                    collect(each, (*keys, key))
+        elif isinstance(value, list):
+            for each in value:
+                collect(each, keys)
 
     def flat(value: Any, name: str = "") -> dict[str, str]:
         if isinstance(value, dict):
