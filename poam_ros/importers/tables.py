@@ -118,7 +118,8 @@ def read_json(path: Path) -> Table:
         while at < len(text):
             value, at = read(text, at)
             collect(value)
-            at += len(text[at : at + 99]) - len(text[at : at + 99].lstrip())
+            while text[at : at + 1].isspace():
+                at += 1
     except (ValueError, RecursionError) as error:
         if not every or LF in text[at:]:  # else the log ends within a line
             raise InputError(f"{path}: expected JSON, a whole document or an object in each line "
