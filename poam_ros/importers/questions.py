@@ -117,7 +117,7 @@ def chosen(
     places = [{a: found[a][0], b: found[b][0]} for a, b in PLACES if found[a] and found[b]]
     if not places or not (found["z"] or found["depth"]):
         raise _missing(table, found, places, where)
-    place = places[0] if len(places) == 1 else _one_place(*places, where)
+    place = places[0] if len(places) == 1 else _one_place(places, where)
     best, note = _one_height(found, where)
     return place | {best.meaning: table.columns[best.name]}, note
 
@@ -175,11 +175,12 @@ def _pairs(
             and all(not found[m] or each in found[m] for m, each in pair.items())]  # fmt: skip
 
 
-def _one_place(x_y: dict[str, Column], degrees: dict[str, Column], where: str) -> dict[str, Column]:
+def _one_place(places: list[dict[str, Column]], where: str) -> dict[str, Column]:
     """The columns of the place, by meaning: degrees, unless x and y contradict them."""
+    x_y, degrees = places
     flat, round_ = (
         np.column_stack([UNITS[each.unit or "m"] * each.values for each in pair.values()])
-        for pair in (x_y, degrees)
+        for pair in places
     )
     known = (np.abs(round_) <= (90, 360)).all(1) & (round_ != 0).any(1)
     both = known & np.isfinite(flat).all(1)
@@ -192,7 +193,7 @@ def _one_place(x_y: dict[str, Column], degrees: dict[str, Column], where: str) -
     mercator = np.cos(np.radians(np.median(round_[both, 0])))  # as of Lowrance's x and y
     if min(abs(ratio - 1), abs(ratio * mercator - 1)) < SHARE:
         return degrees
-    own, other = ({m: each.name for m, each in pair.items()} for pair in (x_y, degrees))
+    own, other = ({m: each.name for m, each in pair.items()} for pair in places)
     raise Unclear(
         f"{where}: by columns {', '.join(own.values())} the survey is {ratio:.3g} times as long as "
         f"by {', '.join(other.values())}",

@@ -98,7 +98,7 @@ def read_json(path: Path) -> Table:
             arrays = {key: each for key, each in value.items() if isinstance(each, list)}
             if len(arrays) > 1 and len({*map(len, arrays.values())}) == 1:
                 rows = zip(*arrays.values(), strict=True)
-                every[(*keys, "")] += (dict(zip(arrays, row, strict=True)) for row in rows)
+                every[keys + ("",)] += (dict(zip(arrays, row, strict=True)) for row in rows)
             for key, each in value.items():
                 if isinstance(each, dict | list):
                     collect(each, (*keys, key))
@@ -129,7 +129,7 @@ def read_json(path: Path) -> Table:
         names = flat(rows[0]) if len(rows) > 1 else ()
         return len({meaning for name in names for meaning in meanings_of(name)}), len(rows)
 
-    rows = [*map(flat, max(every.values(), key=telling, default=[]))]
+    rows = [*map(flat, max(every.values(), key=telling, default=list[Any]()))]
     return Table.of_rows(rows, "JSON", str(path))
 
 
