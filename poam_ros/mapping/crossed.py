@@ -72,12 +72,11 @@ class Crossed:
         table = replace(self.table, left_out=refused[ends].any(1))
         return replace(self, refused=refused, table=table)
 
-    def write(self, folder: Path, order: str) -> None:
-        """Write ``crossings.csv`` and ``lines.csv``; nothing without crossings. ``order``: the S-44
-        order whose limit the differences are compared with."""
+    def write(self, folder: Path) -> None:
+        """Write ``crossings.csv`` and ``lines.csv``; nothing without crossings."""
         if not len(self.found.row):
             return
-        self.table.write(folder, order)
+        self.table.write(folder)
         lines = [(bias.name, "", bias, out, said) for bias, out, said in self._lines]
         days = self._biases.get(DAY, [])
         lines += [("", bias.name, bias, 0, _verdict(bias, DAY)) for bias in days]

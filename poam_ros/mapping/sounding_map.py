@@ -400,7 +400,7 @@ class SoundingMap:
         mission, mapper, water_level = is_journal(folder), self.mapper, self.settings.water_level
         for name in OLD if mission else (*OLD, PRIOR, REFUSED):
             (folder / name).unlink(missing_ok=True)
-        self.crossed.write(folder, order)
+        self.crossed.write(folder)
         index = np.searchsorted(self.taken.row, mapper.data.number)
         mapped, unit = self.taken[index], units(self.taken)
         columns = {ROW: own_rows(mapped)}

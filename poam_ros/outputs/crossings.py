@@ -9,17 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.errors import InputError, quantity
+from ..core.errors import quantity
 from ..core.geodesy import GeoReference
 from ..planning.tvu import CONFIDENCE_95, allowed
-from .folder import millimetres, read_records, write_table
+from .folder import millimetres, read_table, write_table
 
 #: The file of a run's crossings, and its columns. ``left_out``: 1 where a sounding of one of the
 #: two lines there is left out of the map as a multiple.
 FILE = "crossings.csv"
 COLUMNS = (
     "line", "other", "day", "x", "y", "difference", "depth", "other_depth", "other_day", "left_out",
-    "verdict",
 )  # fmt: skip
 #: The file of what crossings say of each line and day, and its columns.
 LINES = "lines.csv"
@@ -51,36 +50,12 @@ class CrossingTable:
     depth: np.ndarray
     left_out: np.ndarray
 
-    def verdicts(self, order: str) -> list[str]:
-        """Of each crossing, by the limit of an S-44 order; in words."""
-        words, limits = [], np.sqrt(2) * allowed(order, self.depth.mean(1))
-        for (line, other), by, limit, out in zip(
-            self.lines.tolist(), self.difference.tolist(), limits.tolist(), self.left_out.tolist(),
-            strict=True,
-        ):  # fmt: skip
-            amount = f"{abs(by):.2f} m"
-            way = f"{amount} {'shallower' if by > 0 else 'deeper'}"
-            name = line if line != other else "the first pass"
-            if out:
-                text = f"a false echo, left out of the map: {line} and {other} differ by {amount}"
-            elif np.isnan(limit):  # depths are not known
-                text = ""
-            elif abs(by) <= limit:
-                text = f"agrees within {limit:.2f} m (order {order})"
-            else:
-                text = f"{name} is {way}, more than {limit:.2f} m (order {order})"
-            words.append(text)
-        return words
-
-    def write(self, folder: Path, order: str = "1a") -> None:
-        """Write ``crossings.csv``; ``order``: as of ``verdicts``."""
-        rows = zip(
-            self.lines.tolist(), self.days.tolist(), self.xy.tolist(), self.depth.tolist(),
-            self.difference.tolist(), self.left_out.tolist(), self.verdicts(order), strict=True,
-        )  # fmt: skip
+    def write(self, folder: Path) -> None:
+        """Write ``crossings.csv``."""
+        columns = self.lines, self.days, self.xy, self.depth, self.difference, self.left_out
         write_table(folder / FILE, COLUMNS, (
-            [*line, day[0], *map(millimetres, (*place, by, *depth)), day[1], int(out), verdict]
-            for line, day, place, depth, by, out, verdict in rows
+            [*line, day[0], *map(millimetres, (*place, by, *depth)), day[1], int(out)]
+            for line, day, place, depth, by, out in zip(*(c.tolist() for c in columns), strict=True)
         ))  # fmt: skip
 
     def to_projected(self, place: GeoReference | None) -> CrossingTable:
@@ -99,21 +74,11 @@ class CrossingTable:
         Raises:
             InputError: it is broken.
         """
-        rows = read_records(path, COLUMNS) if path.exists() else []
-
-        def columns(*names: str) -> np.ndarray:
-            return np.array([[row[name] for name in names] for row in rows]).reshape(-1, len(names))
-
-        try:
-            numbers = columns("x", "y", "difference", "depth", "other_depth", "left_out")
-            x, y, difference, depth, other, left_out = numbers.astype(float).T
-        except ValueError as error:
-            raise InputError(f"{path}: expected numbers ({error})") from None
-        lines, days = columns("line", "other"), columns("day", "other_day")
-        return cls(
-            lines.astype(object), days.astype(object), np.column_stack((x, y)), difference,
-            np.column_stack((depth, other)), left_out.astype(bool),
-        )  # fmt: skip
+        table = read_table(path, COLUMNS) if path.exists() else dict.fromkeys(COLUMNS, np.empty(0))
+        sides = ("line", "other"), ("day", "other_day"), ("x", "y"), ("depth", "other_depth")
+        lines, days, xy, depth = (np.column_stack((table[a], table[b])) for a, b in sides)
+        out = table["left_out"].astype(bool)
+        return cls(lines.astype(object), days.astype(object), xy, table["difference"], depth, out)
 
 
 class CrossingStatistics(NamedTuple):

@@ -6,9 +6,10 @@ import csv
 import re
 import shlex
 import shutil
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -35,10 +36,12 @@ LEFT_OUT = "left_out.csv"
 HELD_OUT = "held_out"
 #: The map in a folder, and the folder in it for maps saved during the mission.
 MAP, SAVED = "map.npz", "saved"
-#: Rows of a table that are converted at a time.
+#: Rows of a table that are written at a time.
 ROWS = 10_000
+#: Where NumPy says that a table is wrong.
+AT_ROW = re.compile(r"at row (\d+)(, column \d+)?")
 #: Columns of text in tables of numbers.
-TEXTS = ("day", "file", "line")
+TEXTS = ("day", "file", "line", "other", "other_day")
 #: Beginnings of a cell that a spreadsheet takes for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 #: Characters for which a cell is quoted.
@@ -137,21 +140,31 @@ def _is_number(text: str) -> bool:
 
 def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]:
     """The columns of a CSV file of numbers; those named in ``columns`` must be there. Columns
-    ``day``, ``file`` and ``line`` are text [N].
+    of ``TEXTS`` are text [N].
 
     Raises:
         InputError: if the file is missing, empty or not numbers, or lacks a column.
     """
-    parts: list[list[np.ndarray]] = []
-    with _rows(path, columns, "a table of numbers with a header", 2) as (header, rows):
+    with _opened(path, columns, "a table of numbers with a header", 2) as (header, rows):
         kinds = [str if name in TEXTS else float for name in header]
-        while chunk := list(islice(rows, ROWS)):
-            cells = zip(kinds, zip(*chunk, strict=True), strict=True)
-            parts.append([np.array(column, dtype=kind) for kind, column in cells])
-            refuse_larger("its content", sum(each.nbytes for part in parts for each in part), 2)
-    empty = [np.empty(0, dtype=kind) for kind in kinds]
-    joined = map(np.concatenate, zip(empty, *parts, strict=True))
-    return dict(zip(header, joined, strict=True))
+        fields = [(str(i), object if kind is str else kind) for i, kind in enumerate(kinds)]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # without a row
+                table = np.loadtxt(
+                    rows, fields, delimiter=",", quotechar='"', comments=None, ndmin=1
+                )
+        except ValueError as error:
+            raise ValueError(
+                AT_ROW.sub(_row_of_file, str(error).partition(";")[0].rstrip("."))
+            ) from None
+    return {name: table[str(i)].astype(kinds[i]) for i, name in enumerate(header)}
+
+
+def _row_of_file(found: re.Match[str]) -> str:
+    """Where NumPy found a mistake: it counts rows of data, for a cell from 0 and else from 1."""
+    row, cell = found.groups("")
+    return f"in row {int(row) + 1 + bool(cell)}{cell}"
 
 
 def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
@@ -160,34 +173,30 @@ def read_records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     Raises:
         InputError: if the file is missing or broken, or lacks a column.
     """
-    expected = f"a table with columns {','.join(columns)}"
-    with _rows(path, columns, expected, TEXT_FACTOR) as (header, rows):
-        return [dict(zip(header, row, strict=True)) for row in rows]
+    records, expected = [], f"a table with columns {','.join(columns)}"
+    with _opened(path, columns, expected, TEXT_FACTOR) as (header, rows):
+        for number, row in enumerate(csv.reader(rows), start=2):
+            if len(row) != len(header):
+                raise ValueError(f"expected {len(header)} values in row {number}, got {len(row)}")
+            records.append(dict(zip(header, row, strict=True)))
+    return records
 
 
 @contextmanager
-def _rows(
+def _opened(
     path: Path, columns: Sequence[str], expected: str, factor: int
-) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
-    """The header of a CSV file, which has these columns, and its rows, all of its length.
+) -> Iterator[tuple[list[str], Iterator[str]]]:
+    """The header of a CSV file, which has these columns, and the lines after it.
 
     ``factor``: bytes of memory that are used for each of the file.
     """
     with _refusing(path, expected), path.open(newline="") as file:
         refuse_larger("its content", path.stat().st_size, factor)
-        reader = csv.reader(lines(file))
-        header = next(reader, [])
+        rows = lines(file)
+        header = next(csv.reader(rows), [])
         if missing := [name for name in columns if name not in header]:
             raise ValueError(f"missing: {', '.join(missing)}; an older format?")
-
-        def rows() -> Iterator[list[str]]:
-            for number, row in enumerate(reader, start=2):
-                if len(row) != len(header):
-                    expected = f"{len(header)} values in row {number}"
-                    raise ValueError(f"expected {expected}, got {len(row)}")
-                yield row
-
-        yield header, rows()
+        yield header, rows
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..core.errors import InputError, quantity
 from ..frontend.refused_pings import MAX_PER_REASON, RefusedPings
-from .figures import CURVES
 from .html import numbers as numbers_of
 from .html import table
 from .picture import FONT, MapPicture, drawn_refused_pings
@@ -39,26 +38,6 @@ STYLE = (
     "font-size:17px;color:#44525f;padding:0 2em}"
     "details{margin-top:4px}summary{cursor:pointer;color:#5b6b7b}"
 )
-
-
-def curve_tabs(source: Any) -> Any:
-    """Tabs with a figure for each metric of ``source``, over the samples."""
-    from bokeh.models import HoverTool, TabPanel, Tabs
-    from bokeh.plotting import figure
-
-    tabs = []
-    for column, title in (*CURVES.items(), ("predict_s", "prediction (s)")):
-        name, _, unit = title.rstrip(")").partition(" (")
-        drawn = figure(height=190, sizing_mode="stretch_width", tools="", toolbar_location=None,
-            x_axis_label="pings", y_axis_label=unit or None)  # fmt: skip
-        drawn.line("samples", column, source=source, color="#1f6f9f", width=1.8)
-        dots = drawn.scatter("samples", column, source=source, color="#1f6f9f", size=4)
-        tooltips = [("pings", "@samples{0}"), (name, f"@{column}{{0.000}}")]
-        drawn.add_tools(HoverTool(renderers=[dots], tooltips=tooltips, mode="vline"))
-        drawn.update(outline_line_color=None)
-        drawn.grid.grid_line_color = "#e3e9ee"
-        tabs.append(TabPanel(title=name, child=drawn))
-    return Tabs(tabs=tabs, sizing_mode="stretch_width", name="curves", margin=0)
 
 
 #: Conditions that are areas, and their units.
@@ -190,7 +169,6 @@ class Page:
     Attributes:
         root: of the document.
         picture: of the map.
-        epochs: the data source of the curves.
         editing: of the soundings; None where they cannot be edited.
 
     Args:
@@ -199,11 +177,9 @@ class Page:
 
     def __init__(self, edits: Any = None) -> None:
         from bokeh.layouts import column, row
-        from bokeh.models import ColumnDataSource, Div, InlineStyleSheet
+        from bokeh.models import Div, InlineStyleSheet
 
         self.picture = picture = MapPicture()
-        columns = ("samples", *CURVES, "predict_s")
-        self.epochs = ColumnDataSource({name: [] for name in columns})
         sheet = InlineStyleSheet(css=STYLE)
         wide: dict[str, Any] = {"sizing_mode": "stretch_width"}
         self._texts = {  # else "$$" in a name would load MathJax from the network
@@ -216,7 +192,6 @@ class Page:
         waiting.sizing_mode = "stretch_both"
         self._choice = row(picture.buttons, picture.shading, spacing=14,
             stylesheets=[":host{flex-wrap:wrap !important;max-width:100%}"])  # fmt: skip
-        self._curves = column(curve_tabs(self.epochs), styles=_CARD, visible=False, **wide)
         self._narrow = InlineStyleSheet(css=NARROW.format(NARROW_MAP.format(9.0)))
         whole: dict[str, Any] = {"sizing_mode": "stretch_both", "spacing": 12}
         chart = column(self._choice, picture.figure, waiting, sizing_mode="stretch_both",
@@ -224,8 +199,8 @@ class Page:
         self.editing = None if edits is None else EditPanel(picture, edits, edit)
         if self.editing is not None:
             self.editing.root.update(styles=_CARD, **wide)
-        side = column(*([self.editing.root] if self.editing else []), facts[0], self._curves,
-            *facts[1:], width=SIDE, sizing_mode="stretch_height", spacing=12,
+        side = column(*([self.editing.root] if self.editing else []), *facts,
+            width=SIDE, sizing_mode="stretch_height", spacing=12,
             styles={"overflow-y": "auto"}, stylesheets=[NARROW.format(WHOLE)])  # fmt: skip
         beside = f"flex-direction:column !important;{WHOLE}"
         below = row(chart, side, stylesheets=[NARROW.format(beside)], **whole)
@@ -238,8 +213,6 @@ class Page:
         if scene is before:
             return
         self.picture.show(scene)
-        if scene.epochs and (before is None or scene.epochs is not before.epochs):
-            self.epochs.data = {name: scene.epochs[name] for name in self.epochs.data}
         chart, pings = scene.chart, len(scene.pings)
         made = {} if chart is None else dict(chart.provenance)
         count = made.pop("samples", "")
@@ -264,7 +237,6 @@ class Page:
         for name, text in texts.items():  # unchanged texts keep their open details
             self._texts[name].update(text=text, visible=bool(text))
         self._choice.visible = chart is not None
-        self._curves.visible = len(scene.epochs.get("samples", ())) > 0
         self.picture.figure.visible = scene.somewhere or len(scene.refused.placed) > 0
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import sqlite3
 import time
-from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +28,7 @@ from .run import REFUSED, Run, read_unmapped
 BAD, NOTE, GOOD = "bad", "note", "good"
 #: Files that are read, and read again when they change.
 FILES = (
-    MAP, SAVED, "samples.csv", "epochs.csv", "config.yaml", REFUSED, LEFT_OUT, CROSSINGS, DATABASE,
+    MAP, SAVED, "samples.csv", "config.yaml", REFUSED, LEFT_OUT, CROSSINGS, DATABASE,
 )  # fmt: skip
 #: The database's write-ahead log, and how often it is checked, in s.
 AHEAD, AHEAD_S = f"{DATABASE}-wal", 5.0
@@ -59,7 +57,6 @@ class Scene:
         pings: accepted pings so far with known places, some of them not in the map yet.
         line: names of the survey lines of the pings [N]; empty where unknown.
         refused: pings that were refused; of a mission the newest of each reason.
-        epochs: the columns of epochs.csv; empty without.
         remarks: messages on the page.
     """
 
@@ -69,7 +66,6 @@ class Scene:
     pings: np.ndarray = field(default_factory=lambda: NOWHERE)
     line: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=str))
     refused: RefusedPings = field(default_factory=RefusedPings.none)
-    epochs: Mapping[str, np.ndarray] = field(default_factory=dict)
     remarks: tuple[Notice, ...] = ()
 
     @property
@@ -78,11 +74,11 @@ class Scene:
         return self.chart is not None or len(self.pings) > 0
 
 
-def scene_of(chart: Chart, epochs: Mapping[str, np.ndarray] = MappingProxyType({})) -> Scene:
+def scene_of(chart: Chart) -> Scene:
     """The scene of a map, with its pings and with those that were refused."""
     return Scene(
         chart.provenance["title"], chart, pings=chart.track, line=chart.line,
-        refused=chart.unmapped.refused, epochs=epochs,
+        refused=chart.unmapped.refused,
     )  # fmt: skip
 
 
@@ -122,9 +118,7 @@ class FolderView:
         return self._scene
 
     def _look(self, before: Scene) -> Scene:
-        folder, epochs = self._folder, {}
-        with suppress(InputError):
-            epochs = Run(folder, {}).epochs
+        folder = self._folder
         try:
             run = Run.open(folder, live=True)
             if not (run.home / MAP).exists():
@@ -132,14 +126,14 @@ class FolderView:
                 if len(pings):
                     text += f"; {quantity(len(pings), 'ping')} so far"
                 others = read_unmapped(folder, live=True).refused
-                return Scene(run.title, None, text, pings, refused=others, epochs=epochs)
+                return Scene(run.title, None, text, pings, refused=others)
             chart = read_chart(run, self._settings, live=before.chart is not None)
         except InputError as error:
             # A file is broken or being replaced: keep showing the previous map.
             remark = Notice(str(error), "the page reads the file again when it changes", BAD)
             title = before.title or Run(folder, {}).title
             return replace(before, title=title, waiting=str(error), remarks=(remark,))
-        scene = scene_of(chart, epochs)
+        scene = scene_of(chart)
         texts = {k: v for k, v in chart.provenance.items() if k not in ("title", "export_time")}
         scene = replace(scene, chart=replace(chart, provenance=texts))
         pings = _pings(folder) if run.saved else NOWHERE

@@ -133,7 +133,7 @@ def test_lines_without_names_are_found_and_days_without_times_are_empty(tmp_path
     survey = replace(lake(), names=(), group=np.arange(len(lake())), stamp_ns=None)
     crossed = cross(survey, SETTINGS)
     assert crossed.refused.sum() > 60 and "double echoes" in crossed.sentences("1a")[1]
-    crossed.write(tmp_path, "1a")
+    crossed.write(tmp_path)
     rows = (tmp_path / "crossings.csv").read_text(encoding="utf-8").splitlines()[1:]
     assert all(row.split(",")[2] == "" and row.split(",")[0].isdigit() for row in rows)
 
@@ -147,7 +147,7 @@ def test_recordings_lose_no_soundings_but_have_crossings(attribute, tmp_path):
         else replace(Samples.of(survey.xy, survey.z), range=-survey.z)
     )
     crossed = cross(replace(survey, **{attribute: value}), SETTINGS)
-    crossed.write(tmp_path, "1a")
+    crossed.write(tmp_path)
     assert (
         not crossed.refused.any() and len(CrossingTable.read(tmp_path / "crossings.csv").xy) >= 15
     )
@@ -169,7 +169,7 @@ def test_offsets_of_a_line_and_a_day_are_reported_with_intervals(tmp_path):
     stamps = survey.stamp_ns + np.where(late, 86_400_000_000_000, 0)
     z = survey.z + 0.4 * (survey.group == 1) - 0.2 * late
     crossed = cross(replace(survey, z=z, stamp_ns=stamps), SETTINGS)
-    crossed.write(tmp_path, "1a")
+    crossed.write(tmp_path)
     rows = read_records(tmp_path / "lines.csv", ("line", "day", "median", "low", "high"))
     lines = {row["line"]: row for row in rows if row["line"]}
     assert lines["L2"]["verdict"] == "shallower than the lines it crosses"
@@ -237,24 +237,6 @@ def test_intervals_of_biases_cover_the_truth():
     found = [b for b in biases(names, difference, none, alone) if b.name[0] == "L"]
     assert 0.88 < np.mean([b.low < 0.1 < b.high for b in found]) < 0.99
     assert sum(b.offset for b in found) < 60
-
-
-def test_the_verdict_of_a_crossing_says_which_line_is_deeper(tmp_path):
-    names = np.array([["A", "B"], ["A", "B"], ["A", "B"], ["A", "A"], ["A", "B"]], dtype=object)
-    difference = np.array([0.1, -2.0, -12.0, 2.0, 0.1])
-    depth = np.full((5, 2), 10.0)
-    depth[4] = np.nan
-    left_out = np.array([False, False, True, False, False])
-    table = CrossingTable(names, names, np.zeros((5, 2)), difference, depth, left_out)
-    table.write(tmp_path, "1b")
-    said = [row["verdict"] for row in read_records(tmp_path / "crossings.csv", ("verdict",))]
-    assert said == [
-        "agrees within 0.73 m (order 1b)",
-        "A is 2.00 m deeper, more than 0.73 m (order 1b)",
-        "a false echo, left out of the map: A and B differ by 12.00 m",
-        "the first pass is 2.00 m shallower, more than 0.73 m (order 1b)",
-        "",
-    ]
 
 
 def test_a_line_of_false_echoes_without_crossings_is_reported():

@@ -97,8 +97,23 @@ def test_missing_columns_and_short_rows_are_named(tmp_path):
     with pytest.raises(InputError, match="missing: c"):
         results.read_records(path, ("a", "c"))
     path.write_text("a,b\n1\n")
-    with pytest.raises(InputError, match="row 2"):
-        results.read_records(path, ("a",))
+    for read in (results.read_records, results.read_table):
+        with pytest.raises(InputError, match="in row 2"):
+            read(path, ("a",))
+    for cell in ("", "x"):
+        path.write_text(f"a,day,b\n1,2023-11-14,2\n3,,{cell}\n")
+        with pytest.raises(InputError, match=rf"t\.csv: .*string '{cell}'.* in row 3, column 3"):
+            results.read_table(path, ("a",))
+
+
+def test_numbers_and_texts_of_a_table_have_their_types(tmp_path):
+    path = tmp_path / "t.csv"
+    results.write_table(path, ("x", "line", "file"), [(1.5, 'a,"b"', "7"), (np.nan, "=c", "")])
+    table = results.read_table(path, ("x",))
+    np.testing.assert_array_equal(table["x"], [1.5, np.nan])
+    assert table["line"].tolist() == ['a,"b"', "'=c"] and table["file"].tolist() == ["7", ""]
+    results.write_table(path, ("x", "line"), [])
+    assert [len(column) for column in results.read_table(path).values()] == [0, 0]
 
 
 # --- Maps saved during a mission ---

@@ -388,7 +388,7 @@ def test_broken_crossings_are_refused(run):
     broken = ["ten" if name == "y" else "1" for name in CROSSING_COLUMNS]
     text = "\n".join(map(",".join, (CROSSING_COLUMNS, broken)))
     (run / "crossings.csv").write_text(text + "\n")
-    with pytest.raises(InputError, match="expected numbers"):
+    with pytest.raises(InputError, match=r"crossings\.csv: expected .* in row 2, column 5"):
         write_report(Run.open(run))
     crossings(left_out=False).write(run)
     write_lines(run, [("L1", "", Bias("L1", 1, 0.1, 0.0, 0.2, False), 0, "agrees")])

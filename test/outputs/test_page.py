@@ -50,8 +50,6 @@ def test_a_folder_becomes_a_page(page, tmp_path):
     assert (cells["x"][0], cells["y"][0], cells["width"][0], cells["height_m"][0]) == (0, 0, 30, 20)
     assert page.picture.buttons.labels[0] == "Elevation (m)" and page.picture.buttons.active == 0
     assert len(page.picture.drawn["pings"].data_source.data["x"]) == 40
-    assert page.epochs.data["samples"].tolist() == [10, 20, 30, 40]
-    assert page.root.select_one({"name": "curves"}).tabs[-1].title == "prediction"
     assert "Bathymetry of lake" in said(page, "head") and "map of 40 pings" in said(page, "head")
     assert "-60.00 to -0.10 m" in said(page, "numbers")
     assert "Order 1b 100.0 %" in said(page, "numbers")
@@ -72,20 +70,6 @@ def test_a_new_map_changes_the_data_and_nothing_else(page, tmp_path):
     page.show(view.scene())
     assert page.picture.cells.data["height"][0][0, 0] == 440.0
     assert page.picture.buttons.active == 1, "the layer that somebody chose stays"
-
-
-def test_curves_are_shown_once_there_are_epochs(page, tmp_path):
-    view = FolderView(write_run(tmp_path), ExportSettings())
-    curves = page.root.select_one({"name": "curves"})
-    epochs = tmp_path / "epochs.csv"
-    header, *rows = epochs.read_text().splitlines(keepends=True)
-    for content in (header, header + "".join(rows)):
-        epochs.write_text(content)
-        page.show(view.scene())
-        (card,) = (
-            each for each in page.root.references() if curves in getattr(each, "children", ())
-        )
-        assert card.visible == (content != header)
 
 
 def test_before_the_first_map_the_pings_are_shown(page, tmp_path):
