@@ -80,32 +80,31 @@ def contours(chart: Chart, degrees: bool = False) -> list[Feature]:
     finite = values[np.isfinite(values)]
     if not len(finite):
         raise InputError("contours: expected a map with values, got none")
-    found: dict[str, list[tuple[float, Any, dict[str, Any]]]] = {BAND: [], AREA: [], LINE: []}
     kinds: dict[str, Any] = {"fill_type": FillType.OuterOffset, "line_type": LineType.Separate}
-    x, y = chart.grid.x, chart.grid.y
+    x, y, name = chart.grid.x, chart.grid.y, _level_name(chart)
     heights: Any = contour_generator(x, y, np.ma.masked_invalid(values), **kinds)
     deepest = np.inf if chart.settings.depth else -np.inf
+    bands, areas, lines = [], [], list[Feature]()
     for level in levels_of(finite, chart.settings.contour_interval):
+        own = {name: round(level, 4)}
         ends = sorted((level, deepest))
-        found[AREA] += [(level, shape, {}) for shape in _filled(heights, *ends)]
+        areas += [Feature(AREA, level, shape, own) for shape in _filled(heights, *ends)]
         # Signed, so that places between two cells on either side of the line are in the band.
-        bands = contour_generator(x, y, np.ma.masked_invalid((values - level) / half), **kinds)
-        found[BAND] += [(level, shape, {}) for shape in _filled(bands, -1.0, 1.0)]
+        band = contour_generator(x, y, np.ma.masked_invalid((values - level) / half), **kinds)
+        bands += [Feature(BAND, level, shape, own) for shape in _filled(band, -1.0, 1.0)]
         for line in heights.lines(level):
             if len(line) > 1:
                 widest = float(chart.grid.interpolate(np.nan_to_num(half), line).max())
-                interval = {"low": round(level - widest, 4), "high": round(level + widest, 4)}
                 shape = shapely.LineString(line)
-                found[LINE].append((level, shape, {**interval, "closed": shape.is_closed}))
-    shapes = np.array([shape for rows in found.values() for _, shape, _ in rows], dtype=object)
+                more = {"low": round(level - widest, 4), "high": round(level + widest, 4)}
+                more["closed"] = shape.is_closed
+                lines.append(Feature(LINE, level, shape, {**own, **more}))
+    features = [*bands, *areas, *lines]
     if degrees and chart.place is not None:
-        place = chart.place
+        place, shapes = chart.place, np.array([each.shape for each in features], dtype=object)
         shapes = shapely.transform(shapes, lambda xy: place.degrees(xy).round(DIGITS))
-    rows = ((kind, level, more) for kind, rows in found.items() for level, _, more in rows)
-    return [
-        Feature(kind, level, shape, {_level_name(chart): round(level, 4), **more})
-        for shape, (kind, level, more) in zip(shapes, rows, strict=True)
-    ]
+        features = [f._replace(shape=own) for f, own in zip(features, shapes, strict=True)]
+    return features
 
 
 def levels_of(values: np.ndarray, interval: float) -> list[float]:
