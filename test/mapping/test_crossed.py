@@ -57,7 +57,7 @@ def test_a_run_that_nothing_crosses_stays_and_is_named(tmp_path):
     first, last = 1000 + len(survey) + 100, 1000 + len(survey) + 159
     text = f"rows {first} to {last}: twice the depth beside it, and nothing crosses it"
     assert found.sentences("1a")[-1] == f"line far, {text}"
-    found.write(tmp_path, "1a")  # from where the report has it
+    found.write(tmp_path)  # from where the report has it
     rows = read_records(tmp_path / "lines.csv", ("line", "verdict"))
     assert {row["line"]: row["verdict"] for row in rows}["far"] == f"crosses no other line; {text}"
 
@@ -68,7 +68,7 @@ def test_a_line_with_few_multiples_is_judged_by_its_crossings(tmp_path):
     survey.z[few] *= 2
     found = cross(survey, SETTINGS)
     assert found.refused[few].all() and found.refused.sum() == 5
-    found.write(tmp_path, "1a")
+    found.write(tmp_path)
     verdicts = {
         row["line"]: row["verdict"] for row in read_records(tmp_path / "lines.csv", ("verdict",))
     }
