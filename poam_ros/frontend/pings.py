@@ -99,8 +99,8 @@ class FrontEndSettings(Settings):
         "Set it to the sonar's own period", "s", 60.0, "sonar.repeat_window", "refuse none",
     )  # fmt: skip
     min_confidence: float = setting(
-        0.0, "Refuse pings of a lower confidence, in the unit of the MAVLink sonar or of the table's "
-        "column that has it. Of a ROS driver's own messages: range_valid_min",
+        0.0, "Refuse pings of a lower confidence, in the unit of a MAVLink sonar or of the column "
+        "that has it. Of a ROS driver's own messages: range_valid_min",
         minimum=0.0, maximum=1e6, mutable=True, name="sonar.min_confidence",
     )  # fmt: skip
     sonar_offset: tuple[float, ...] = setting(
