@@ -39,9 +39,11 @@ _WITH_UNIT = re.compile(r"([+-]?[.,]*\d[\d.,]*)\s*([a-zA-Z]+)\.?")
 #: Of single blanks, and no number is cut in two: a long cell that is none takes no longer.
 _ANGLE = re.compile(
     r"([NSEW]?) ?([+-]?\d+(?:\.\d*)?)(?![\d.]) ?[°d:]? ?(?:(\d+(?:\.\d*)?)(?![\d.]) ?['′m:]? ?)?"
-    r"(?:(\d+(?:\.\d*)?) ?[\"″s]?)? ?([NSEW]?)",
+    r"(?:(\d+(?:\.\d*)?) ?(?:[\"″]|s(?= ?[NSEW]))?)? ?([NSEW]?)",
     re.IGNORECASE,
 )
+#: An s of seconds, behind minutes with an m: else it is the side, as in 33 26 42 S.
+_SECONDS = re.compile(r"(m ?\d+(?:\.\d*)?) ?s$", re.IGNORECASE)
 #: A date, of which 20250117 stands before a time only, and a time of day, with colons or packed.
 _TIME = re.compile(
     r"(?:(?:(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?!\d)|(\d{4})(\d\d)(\d\d)(?=[T, ]))[T, ]*)?"
@@ -81,7 +83,7 @@ def angle(cell: str) -> float:
     try:
         return float(cell)
     except ValueError:
-        found = _ANGLE.fullmatch(" ".join(cell.split()))
+        found = _ANGLE.fullmatch(_SECONDS.sub(r"\1", " ".join(cell.split())))
     if found is None:
         return NAN
     minutes, seconds = (float(found[i] or 0) for i in (3, 4))

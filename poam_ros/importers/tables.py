@@ -492,7 +492,9 @@ def _nothing(path: Path, table: Table, found: RawSoundings) -> InputError:
     text = f"{path}: expected soundings, got none ({reasons}). Its first row: {shown(first, 120)}"
     if not found.degrees or not found.lost["impossible_place"]:
         return InputError(text)
+    most = [np.abs(table.columns[found.columns[m]].known).max(initial=0) for m in PLACES[True]]
     return Unclear(
         f"{text}. Expected latitudes and longitudes in degrees, or in degrees, minutes and seconds "
-        "with blanks or signs between them", swapped(found.columns),
-    )  # fmt: skip
+        "with blanks or signs between them",
+        swapped(found.columns) if (np.array(most) <= (180, 90)).all() else [],
+    )

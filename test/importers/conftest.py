@@ -7,7 +7,7 @@ import pytest
 def write(tmp_path):
     def write(text, name="log.csv", encoding="utf-8"):
         path = tmp_path / name
-        path.write_bytes(text.encode(encoding))
+        path.write_bytes(text if isinstance(text, bytes) else text.encode(encoding))
         return path
 
     return write

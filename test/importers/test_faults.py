@@ -1,5 +1,6 @@
 """Rows that are no soundings are found, and only these: positions that the vehicle cannot have
-reached, depths that a sounder holds, files that repeat each other."""
+reached, depths that a sounder holds, files that repeat each other. And depths are placed between
+the positions of their log."""
 
 from collections import Counter
 from functools import partial
@@ -7,9 +8,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from poam_ros.importers.faults import POSITION_JUMP, frozen
+from poam_ros.importers.faults import POSITION_JUMP, frozen, no_position, spread
 from poam_ros.importers.faults import impossible_positions as judged
 from poam_ros.importers.readers import read_soundings
+from poam_ros.importers.track import Track, over_midnight
 
 DEGREE = 111_320.0
 COUNT, START = 200, 1_765_000_000.0
@@ -77,19 +79,49 @@ def test_of_a_clean_log_nothing_is_refused(rate, speed):
                 assert not impossible_positions(when, where).any()
 
 
+RNG = np.random.default_rng(0)
+TIMES, TRACK = survey(RNG, 1, 1.5)
+OTHER = survey(RNG, 1, 1.2)[1] + (700, 200)
+AWAY = excursions(np.random.default_rng(0), TIMES, TRACK)[0]
+ORDER = np.random.default_rng(0).permutation(len(TIMES))
+
+
+def beside(part):
+    """The same with a part 120 m beside it."""
+    return TRACK + np.where(np.isin(np.arange(len(TIMES)), part), 120, 0)[:, None] * (0, 1)
+
+
+def both(rows):
+    """Times and places of two vehicles in one file, so many rows of each in turn."""
+    block = np.tile(np.arange(len(TIMES)) // rows, 2)
+    order = np.lexsort((np.r_[TIMES, TIMES], np.repeat([0, 1], len(TIMES)), block))
+    return np.r_[TIMES, TIMES][order], np.concatenate((TRACK, OTHER))[order]
+
+
 @pytest.mark.parametrize(
-    ("moved", "refused", "said"),
+    ("times", "xy", "refused", "said"),
     [
-        (slice(500, 700), range(500, 700), ""),  # it comes back after minutes
-        (slice(30), range(30), ""),
-        (slice(500, None), (), "(from sounding 500 on)"),
+        (TIMES, beside(range(500, 700)), range(500, 700), ""),  # it comes back after minutes
+        (TIMES, beside(range(30)), range(30), ""),
+        (TIMES, beside(range(500, 1200)), (), "(from sounding 500 on)"),
+        # Without times, or with those of another order.
+        (TIMES + np.nan, AWAY, (), ""), (0 * TIMES, AWAY, (), ""),
+        (TIMES[ORDER], TRACK[ORDER], (), ""),
     ],
-)
-def test_a_part_beside_the_track_is_left_out_as_a_whole_or_named(moved, refused, said, caplog):
-    times, xy = survey(np.random.default_rng(0), 1, 1.5)
-    xy[moved] += (0, 120)
+)  # fmt: skip
+def test_a_part_beside_the_track_is_left_out_as_a_whole_or_named(times, xy, refused, said, caplog):
     assert np.flatnonzero(impossible_positions(times, xy)).tolist() == list(refused)
-    assert said in caplog.text
+    assert said in caplog.text and bool(said) == bool(caplog.records)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 30, 200])
+def test_of_two_vehicles_in_one_file_nothing_is_refused(rows, caplog):
+    """However many rows of one follow those of the other."""
+    times, xy = both(rows)
+    for when in (times, np.arange(len(xy)) / 2):
+        assert not impossible_positions(when, xy).any()
+    # What alternates at once is learned as the speed of the log.
+    assert ("as those of several vehicles do" in caplog.text) == (rows >= 30)
 
 
 def test_an_excursion_from_a_stop_costs_little(caplog):
@@ -99,32 +131,6 @@ def test_an_excursion_from_a_stop_costs_little(caplog):
     xy[400:405, 1] += 25
     out = np.flatnonzero(impossible_positions(times, xy))
     assert set(range(400, 405)) >= set(out) and "stay there" not in caplog.text
-
-
-def test_without_times_or_with_those_of_another_order_nothing_is_refused():
-    rng = np.random.default_rng(0)
-    times, xy = survey(rng, 1, 1.5)
-    moved, _ = excursions(rng, times, xy)
-    assert impossible_positions(times, moved).any()
-    assert not impossible_positions(np.full(len(times), np.nan), moved).any()
-    assert not impossible_positions(np.zeros(len(times)), moved).any()
-    order = rng.permutation(len(times))
-    assert not impossible_positions(times[order], xy[order]).any()
-
-
-@pytest.mark.parametrize("rows", [1, 5, 30, 200])
-def test_of_two_vehicles_in_one_file_nothing_is_refused(rows, caplog):
-    """However many rows of one follow those of the other."""
-    rng = np.random.default_rng(0)
-    times, first = survey(rng, 1, 1.5)
-    second = survey(rng, 1, 1.2)[1] + (700, 200)
-    block = np.arange(len(times)) // rows
-    order = np.lexsort((np.r_[times, times], np.repeat([0, 1], len(times)), np.r_[block, block]))
-    both = np.concatenate((first, second))[order]
-    for when in (np.r_[times, times][order], np.arange(len(both)) / 2):
-        assert not impossible_positions(when, both).any()
-    # What alternates at once is learned as the speed of the log.
-    assert ("as those of several vehicles do" in caplog.text) == (rows >= 30)
 
 
 @pytest.mark.parametrize("timed", [True, False])
@@ -141,16 +147,6 @@ def test_a_table_with_times_loses_the_soundings_at_false_positions(timed, tmp_pa
     found = read_soundings(path)
     assert found.refused == Counter({POSITION_JUMP: timed * there.sum()})
     assert found.row.tolist() == np.flatnonzero(~(there & timed)).tolist()
-
-
-def test_rows_without_a_time_stay_where_nothing_needs_it(write):
-    rows = (
-        f"{START + i if i % 9 else '?'},{53 + i / 1e5},{8 + i % 7 / 1e5},{3 + i % 5}" for i in T
-    )
-    path = write("\n".join(["time,latitude,longitude,depth", *rows]) + "\n")
-    found = read_soundings(path)
-    assert len(found) == COUNT and not found.refused
-    assert np.flatnonzero(found.stamp_ns == 0).tolist() == np.flatnonzero(T % 9 == 0).tolist()
 
 
 def test_a_depth_that_is_held_is_refused_where_the_bottom_beside_it_changes(caplog):
@@ -242,3 +238,75 @@ def test_without_times_only_a_copy_repeats(tmp_path):
         text = "".join(f"{a:.5f},8.0000{k % 3},{d:.1f}\n" for k, (a, d) in enumerate(rows))
         path.write_text("latitude,longitude,depth\n" + text)
     assert not read_soundings([one, copy]).refused
+
+
+SECONDS = np.arange(60.0)
+PLACE = np.column_stack((2 * SECONDS, np.sin(SECONDS)))
+
+
+def degrees(seconds):
+    seconds = np.asarray(seconds, float)
+    return Track("log", seconds, np.column_stack((58 + 1e-5 * seconds, 11 + 2e-5 * seconds)))
+
+
+def refused(track, at):
+    """The indices of the depths that are refused, by reason."""
+    found = track.refused(np.asarray(at, float))
+    return {name: np.flatnonzero(these).tolist() for name, these in found.items() if these.any()}
+
+
+def test_a_depth_lies_between_the_positions_before_and_after():
+    found = degrees([0, 1, 2, 3]).places(np.array([0.0, 0.25, 2.5]))
+    np.testing.assert_allclose(found, [[58, 11], [58.0000025, 11.000005], [58.000025, 11.00005]])
+    assert refused(degrees([10, 20, 31]), [9, 10, 15, 20, 25, 31, 32]) == {
+        "before_first_fix": [0], "after_last_fix": [6], "position_gap": [4],
+    }  # fmt: skip
+    # Across the antimeridian places stay there.
+    place = np.array([[-17.0, 179.9999], [-17.0, -179.9999]])
+    found = Track("log", np.array([0.0, 4.0]), place).places(np.array([1.0, 3.0]))
+    np.testing.assert_allclose(found[:, 1], [179.99995, -179.99995])
+
+
+def test_unknown_positions_and_zeros_are_none():
+    place = np.array([[58, 11], [0, 0], [np.nan, 11], [58.00003, 11]])
+    assert len(Track("log", SECONDS[:4], place)) == 2
+    none = Track("log", SECONDS[:4], 0 * place)
+    assert not len(none) and refused(none, [1, 2]) == {"before_first_fix": [0, 1]}
+    assert np.isnan(none.places(SECONDS)).all()
+    # In metres zero is a position, unless the survey lies elsewhere.
+    near, far = np.array([[0, 0], [5, 5], [10, 0.0]]), np.array([[0, 0], [652e3, 6453e3]])
+    assert not no_position(near, degrees=False).any()
+    assert no_position(far, degrees=False).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_positions_may_be_interpolated_by_the_numbers_of_rows(timed):
+    at, place = np.array([0.0, 10.0, 20.0, 200.0]), np.array([[0, 1], [10, 1], [20, 1], [200, 1.0]])
+    seconds = at / 10 if timed else np.full(4, np.nan)
+    found = Track("log", seconds, place, degrees=False, at=at)
+    assert found.places(np.array([5.0]))[0].tolist() == [5, 1]
+    assert refused(found, [5, 100]) == {"position_gap": [1]}
+
+
+def test_depths_placed_by_a_false_position_are_refused():
+    place = PLACE.copy()
+    place[30] = 5000, 5000
+    found = Track("log", SECONDS, place, degrees=False)
+    assert refused(found, [10.5, 29.5, 30, 32.5]) == {"position_jump": [1, 2]}
+
+
+def test_a_receiver_that_repeats_a_position_and_then_leaps_knew_none():
+    place = PLACE.copy()
+    place[20:40] = place[20]
+    found = Track("log", SECONDS, place, degrees=False)
+    assert refused(found, SECONDS[:-1] + 0.5) == {"position_jump": list(range(20, 40))}
+    place[40:] = place[20] + np.column_stack((SECONDS[40:] - 39, np.zeros(20)))  # it was at rest
+    assert not refused(Track("log", SECONDS, place, degrees=False), SECONDS[:-1] + 0.5)
+
+
+def test_clocks_go_on_after_midnight_and_within_a_second():
+    clock = np.array([86_398.0, np.nan, 86_399, 0, 1, 86_399, 0, 86_399.5, 1])
+    found = over_midnight(clock) - 86_400
+    assert found[[0, 2, 3, 4]].tolist() == [-2, -1, 0, 1]
+    assert found[5:7].tolist() == [-1, 0]  # a row out of order is of its own day
+    assert spread(np.array([0, 0, 1, 1, 1, 1, 2.0])).tolist() == [0, 0.5, 1, 1.25, 1.5, 1.75, 2]

@@ -1,11 +1,11 @@
 """Logs of NMEA 0183 as loggers write them: each sounding at its place and time, or none."""
 
-import functools
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
 from nmea_sentences import sentence, spelt
+from one_lake import options_of
 
 from poam_ros.core.errors import InputError, Question
 from poam_ros.importers.raw import ReadOptions
@@ -16,45 +16,41 @@ pytest.importorskip("pynmeagps")
 COUNT = 200
 BEGIN = datetime(2025, 6, 1, 10, 0, 0, tzinfo=timezone.utc)
 NIGHT = datetime(2025, 6, 1, 23, 58, 20, tzinfo=timezone.utc)
-INDEX = np.arange(COUNT)
-LATITUDE, LONGITUDE = 53.1 + 2e-5 * INDEX, -8.6 + 4e-5 * np.sin(INDEX / 20)
+INDEX = range(COUNT)
+LATITUDE, LONGITUDE = 53.1 + 2e-5 * np.arange(COUNT), -8.6 + 4e-5 * np.sin(np.arange(COUNT) / 20)
 #: A depth of its own for each, so that a sounding is known by its depth.
-DEPTH = np.round(5.0 + 0.01 * (INDEX * 77 % COUNT), 2)
+DEPTH = np.round(5.0 + 0.01 * (np.arange(COUNT) * 77 % COUNT), 2)
+#: The fields of sentences, by kind.
+FIELDS = {
+    "GGA": "{time},{place},{quality},08,0.9,5,M,46,M,,", "GNS": "{time},{place},AAN,14,0.8,41,37,,",
+    "RMC": "{time},{status},{place},2,84,{when:%d%m%y},3,W", "GLL": "{place},{time},A,A",
+    "ZDA": "{time},{when:%d,%m,%Y},00,00", "DPT": "{depth:.2f},{offset}",
+    "DBT": "{feet:.3f},f,{depth:.2f},M,,F", "DBS": ",f,{more:.2f},M,,F",
+    "DBK": ",f,{more:.2f},M,,F",
+}  # fmt: skip
+USUAL = "GPGGA", "SDDPT", "GPRMC"
 
 
-def place(i, north=0.0):
-    """``north``: so many metres beside it."""
-    return f"{spelt(LATITUDE[i] + north / 111_320, 'NS')},{spelt(LONGITUDE[i], 'EW')}"
+def say(name, i, begin=BEGIN, north=0.0, off=0.0, depth_of=None, **changed):
+    """The sentence of this name, or with fields of its own, at the i-th second; ``north``: so many
+    metres beside the place; ``off``: added to depths below the keel or the surface."""
+    when = begin + timedelta(seconds=i)
+    place = f"{spelt(LATITUDE[i] + north / 111_320, 'NS')},{spelt(LONGITUDE[i], 'EW')}"
+    depth = DEPTH[i if depth_of is None else depth_of]
+    known = {"time": f"{when:%H%M%S}.00", "when": when, "place": place, "quality": 1, "status": "A",
+             "depth": depth, "feet": depth / 0.3048, "more": depth + off,
+             "offset": "0.0"}  # fmt: skip
+    text = name if "," in name else f"{name},{FIELDS[name[2:]]}"
+    return sentence(text.format(**known | changed))
 
 
-def gga(i, when, talker="GP", quality=1, north=0.0):
-    where = place(i, north)
-    return sentence(f"{talker}GGA,{when:%H%M%S}.00,{where},{quality},08,0.9,5,M,46,M,,")
+def log(*names, rows=INDEX, **changed):
+    """The sentences of each second, in a list of their own."""
+    return [[say(name, i, **changed) for name in names or USUAL] for i in rows]
 
 
-def rmc(i, when, talker="GP", status="A", north=0.0):
-    where = place(i, north)
-    return sentence(f"{talker}RMC,{when:%H%M%S}.00,{status},{where},2,84,{when:%d%m%y},3,W")
-
-
-def gll(i, when, talker="GP"):
-    return sentence(f"{talker}GLL,{place(i)},{when:%H%M%S}.00,A,A")
-
-
-def gns(i, when, talker="GN"):
-    return sentence(f"{talker}GNS,{when:%H%M%S}.00,{place(i)},AAN,14,0.8,41.2,37.0,,")
-
-
-def zda(i, when, talker="GP"):
-    return sentence(f"{talker}ZDA,{when:%H%M%S}.00,{when:%d,%m,%Y},00,00")
-
-
-def dpt(i, when, talker="SD", offset="0.0"):
-    return sentence(f"{talker}DPT,{DEPTH[i]:.2f},{offset}")
-
-
-def dbt(i, when, talker="SD"):
-    return sentence(f"{talker}DBT,{DEPTH[i] / 0.3048:.2f},f,{DEPTH[i]:.2f},M,,F")
+def joined(epochs):
+    return "".join(text for epoch in epochs for text in epoch)
 
 
 def again(text):
@@ -62,125 +58,97 @@ def again(text):
     return sentence(text[1 : text.index("*")])
 
 
-USUAL = (gga, dpt, rmc)
+def each(epochs, which, at, change):
+    """The same with some changed sentences: the ``at``-th of some seconds."""
+    return [[*e[:at], *([change(e[at])] if i in which else [e[at]]), *e[at + 1 :]]
+            for i, e in enumerate(epochs)]  # fmt: skip
 
 
-def sentences(*kinds, begin=BEGIN, rows=INDEX):
-    every = kinds or USUAL
-    return [[kind(i, begin + timedelta(seconds=int(i))) for kind in every] for i in rows]
-
-
-def joined(epochs):
-    return "".join(text for epoch in epochs for text in epoch)
-
-
-def read(tmp_path, text, begin=BEGIN, **options):
-    path = tmp_path / "log.nmea"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode("latin-1"))
-    found = read_soundings(path, **options)
-    check(found, begin)
-    return found
-
-
-def check(found, begin=BEGIN, offset=0.0, dated=True):
+def check(found, begin=BEGIN, offset=0.0):
     """Each sounding has a depth of the log, is where that was measured, and when."""
     depth = -found.z - offset
     which = np.abs(depth[:, None] - DEPTH).argmin(1)
     np.testing.assert_allclose(depth, DEPTH[which], atol=0.006)
-    origin = found.projection
-    true = origin.local_metres(LATITUDE, LONGITUDE)[which]
+    true = found.projection.local_metres(LATITUDE, LONGITUDE)[which]
     assert np.hypot(*(found.xy - true).T).max() < 4.5  # at 2.2 m/s
-    since = found.stamp_ns / 1e9 - which
-    assert np.ptp(since) < 2.1
-    if dated:
-        assert np.abs(since - begin.timestamp()).max() < 2.1
+    if found.stamp_ns is not None:
+        since = found.stamp_ns / 1e9 - which
+        assert np.ptp(since) < 2.1
+        if begin is not None:
+            assert np.abs(since - begin.timestamp()).max() < 2.1
 
 
-def lost(found):
-    return sum(found.refused.values())
+@pytest.fixture
+def read(write):
+    def read(epochs, begin=BEGIN, offset=0.0, **options):
+        text = epochs if isinstance(epochs, (str, bytes)) else joined(epochs)
+        found = read_soundings(write(text, "log.nmea", "latin-1"), ReadOptions(**options))
+        check(found, begin, offset)
+        return found
+
+    return read
 
 
+PLAIN = joined(log())
+BARE = "\r\n".join(line.partition("*")[0] for line in PLAIN.splitlines())
+LATE = say("GPRMC", 100, begin=NIGHT)
+#: All of the soundings but the last, which has no position behind it, or so many less.
 WHOLE = {
-    "plain": sentences(),
-    "GLL": sentences(gll, dpt, zda),
-    "GNS": sentences(gns, dpt, zda),
-    "RMC": sentences(rmc, dpt),
-    "depth first": sentences(dpt, gga, rmc),
-    "DBT": sentences(gga, dbt, rmc),
-    "talkers": sentences(
-        functools.partial(gga, talker="GN"), functools.partial(dpt, talker="II"),
-        functools.partial(rmc, talker="GN"),
-    ),
-    "date once": [*sentences(zda, gga, dpt, rows=[0]), *sentences(gga, dpt, rows=INDEX[1:])],
-    "date late": [*sentences(gga, dpt, rows=INDEX[:-1]), *sentences(gga, dpt, zda, rows=[199])],
-    "RMC all but a part": [*sentences(rmc, dpt, rows=INDEX[:9]), *sentences(rows=INDEX[9:])],
+    "plain": log(), "GLL": log("GPGLL", "SDDPT", "GPZDA"), "GNS": log("GNGNS", "SDDPT", "GPZDA"),
+    "RMC": log("GPRMC", "SDDPT"), "depth first": log("SDDPT", "GPGGA", "GPRMC"),
+    "DBT": log("GPGGA", "SDDBT", "GPRMC"), "talkers": log("GNGGA", "IIDPT", "GNRMC"),
+    "date once": log("GPZDA", "GPGGA", "SDDPT", rows=[0]) + log(*USUAL[:2], rows=INDEX[1:]),
+    "date late": log(*USUAL[:2], rows=INDEX[:-1]) + log("GPGGA", "SDDPT", "GPZDA", rows=[199]),
+    "RMC all but a part": log("GPRMC", "SDDPT", rows=INDEX[:9]) + log(rows=INDEX[9:]),
+    "receivers that agree": [[say("GNGGA", i, north=2.0), *e] for i, e in enumerate(log())],
+    "a sounder twice": (log("GPGGA", "SDDPT", "IIDPT", "GPRMC"), {"other_sonar": COUNT}),
+    "a sounder without checksums": each(log(), INDEX, 1, lambda t: t.partition("*")[0] + "\r\n"),
+    **{f"a new talker from {cut} on": (
+        log(rows=INDEX[:cut]) + log("GNGGA", "SDDPT", "GNRMC", rows=INDEX[cut:]), {},
+        "positions GPGGA, GNGGA") for cut in (50, 130)},
+    "no checksums": (BARE, {}, "(without checksums: GPGGA, SDDPT, GPRMC)"),
+    # What stands around sentences changes nothing.
+    "no newlines": PLAIN.replace("\r\n", ""), "CR": PLAIN.replace("\r\n", "\r"),
+    "LF": PLAIN.replace("\r\n", "\n"), "blank lines": PLAIN.replace("\r\n", "\r\r\n\n"),
+    "BOM": b"\xef\xbb\xbf" + PLAIN.encode(),
+    "time stamps": PLAIN.replace("$", "2025-06-01 10:00:00.123;$"),
+    "quoted": PLAIN.replace("$", '17,"$').replace("\r\n", '",3\r\n'),
+    "tag blocks": PLAIN.replace("$", "\\s:SD0001,c:1748772000*1A\\$"),
+    "tag blocks with dollars": PLAIN.replace("$", "\\s:S$D,c:17*1A\\$"),
+    "other text": PLAIN.replace("$SD", "depth ok; heave 0.1*\r\n!AIVDM,1,1,,A,x,0*5C\r\n$SD"),
+    "other sentences": PLAIN.replace("$SD", sentence("GPVTG,1,T,,M,2,N,3.7,K") + "$SD"),
+    "proprietary": PLAIN.replace("$SD", sentence("PSAT,HPR,1,2,3") + "$SD"),
+    "binary": PLAIN.encode().replace(b"$SD", b"\xb5\x62\x01\x07$\x00\xff\x2a41\n\x24\x24$SD"),
+    "zeros": PLAIN.encode() + bytes(70_000),
+    "header": "Logger 3000, serial 17\r\nstarted\r\n" * 500 + PLAIN,
+    "lower checksums": "".join(f"{t[:-2]}{t[-2:].lower()}\r\n" for t in PLAIN.split()),
+}  # fmt: skip
+#: Over midnight: with dates, one, or one that is late.
+NIGHTS = {
+    **{"".join(names): log(*names, begin=NIGHT)
+       for names in (USUAL, ("GPGLL", "SDDPT", "GPZDA"), ("GPRMC", "SDDPT"))},
+    "one date": log("GPZDA", rows=[0], begin=NIGHT) + log(*USUAL[:2], begin=NIGHT),
+    "a late date": joined(log("GPRMC", "SDDPT", begin=NIGHT)).replace(
+        LATE, again(LATE.replace("020625", "010625"))),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_each_sounding_is_at_its_place_and_time(name, tmp_path):
-    found = read(tmp_path, joined(WHOLE[name]))
-    assert len(found) >= COUNT - 1 and lost(found) <= 1
+@pytest.mark.parametrize("name", [*WHOLE, *NIGHTS])
+def test_each_sounding_is_at_its_place_and_time(name, read, tmp_path):
+    epochs, refused, said = WHOLE.get(name), {}, ""
+    if isinstance(epochs, tuple):
+        epochs, refused, said = (*epochs, "")[:3]
+    found = read(epochs or NIGHTS[name], NIGHT if name in NIGHTS else BEGIN)
+    assert find_reader(tmp_path / "log.nmea") == "nmea" and said in found.source["written"]
+    assert len(found) >= COUNT - 1 - (name == "a late date")
+    assert {reason: found.refused[reason] for reason in refused} == refused
 
 
-CHANGED = {
-    "no newlines": lambda t: t.replace("\r\n", ""),
-    "CR": lambda t: t.replace("\r\n", "\r"),
-    "LF": lambda t: t.replace("\r\n", "\n"),
-    "blank lines": lambda t: t.replace("\r\n", "\r\r\n\n"),
-    "BOM": lambda t: b"\xef\xbb\xbf" + t.encode(),
-    "time stamps": lambda t: t.replace("$", "2025-06-01 10:00:00.123;$"),
-    "quoted": lambda t: t.replace("$", '17,"$').replace("\r\n", '",3\r\n'),
-    "tag blocks": lambda t: t.replace("$", "\\s:SD0001,c:1748772000*1A\\$"),
-    "tag blocks with dollars": lambda t: t.replace("$", "\\s:S$D,c:17*1A\\$"),
-    "other text": lambda t: t.replace("$SD", "depth ok; heave 0.1*\r\n!AIVDM,1,1,,A,x,0*5C\r\n$SD"),
-    "other sentences": lambda t: t.replace("$SD", sentence("GPVTG,1,T,,M,2,N,3.7,K") + "$SD"),
-    "proprietary": lambda t: t.replace("$SD", sentence("PSAT,HPR,1,2,3") + "$SD"),
-    "binary": lambda t: t.encode().replace(b"$SD", b"\xb5\x62\x01\x07$\x00\xff\x2a41\n\x24\x24$SD"),
-    "zeros": lambda t: t.encode() + bytes(70_000),
-    "header": lambda t: "Logger 3000, serial 17\r\nstarted\r\n" * 500 + t,
-    "lower checksums": lambda t: "".join(
-        f"{line[:-2]}{line[-2:].lower()}\r\n" for line in t.split("\r\n") if line
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CHANGED)
-def test_what_stands_around_sentences_changes_nothing(name, tmp_path):
-    found = read(tmp_path, CHANGED[name](joined(sentences())))
-    assert find_reader(tmp_path / "log.nmea") == "nmea"
-    assert len(found) >= COUNT - 1
-
-
-@pytest.mark.parametrize("kinds", [(gga, dpt, rmc), (gll, dpt, zda), (rmc, dpt)])
-def test_midnight_is_passed_with_dates(kinds, tmp_path):
-    found = read(tmp_path, joined(sentences(*kinds, begin=NIGHT)), NIGHT)
-    assert len(found) >= COUNT - 1
-
-
-def test_midnight_is_passed_with_one_date_or_one_that_is_late(tmp_path):
-    one = [*sentences(zda, begin=NIGHT, rows=[0]), *sentences(gga, dpt, begin=NIGHT)]
-    assert len(read(tmp_path, joined(one), NIGHT)) == COUNT - 1
-    late = rmc(100, NIGHT + timedelta(seconds=100))
-    wrong = late.replace("020625", "010625")
-    text = joined(sentences(rmc, dpt, begin=NIGHT)).replace(late, again(wrong))
-    assert len(read(tmp_path, text, NIGHT)) >= COUNT - 2
-
-
-def test_positions_without_a_time_place_depths_by_the_order_of_sentences(tmp_path):
-    epochs = [[sentence(f"GPGLL,{place(i)}"), dpt(i, BEGIN)] for i in INDEX]
-    (tmp_path / "log.nmea").write_text(joined(epochs))
-    found = read_soundings(tmp_path / "log.nmea")
-    assert len(found) == COUNT - 1 and found.stamp_ns is None
-    true = found.projection.local_metres(LATITUDE, LONGITUDE)[:-1]
-    assert np.hypot(*(found.xy - true).T).max() < 4.5
-
-
-def test_without_a_date_days_count_from_0(tmp_path):
-    (tmp_path / "log.nmea").write_text(joined(sentences(gga, dpt, begin=NIGHT)))
-    found = read_soundings(tmp_path / "log.nmea")
-    check(found, dated=False)
-    assert "of day without a date" in found.source["written"] and len(found) == COUNT - 1
+@pytest.mark.parametrize("name", ["GPGLL,{place}", "GPGGA"])
+def test_without_times_the_order_of_sentences_counts_and_without_a_date_days_from_0(name, read):
+    found = read(log(name, "SDDPT", begin=NIGHT), None)
+    assert len(found) == COUNT - 1 and (found.stamp_ns is None) == ("," in name)
+    assert ("of day without a date" in found.source["written"]) == (name == "GPGGA")
 
 
 @pytest.mark.parametrize(
@@ -197,168 +165,116 @@ def test_without_a_date_days_count_from_0(tmp_path):
         (lambda t: sentence("SDDPT,-1,0.0"), "no_reading"),
     ],
 )
-def test_damaged_depths_place_no_sounding_and_are_counted(damage, reason, tmp_path):
-    epochs = sentences()
-    for i in range(10, 190, 9):
-        epochs[i][1] = damage(epochs[i][1])
-    found = read(tmp_path, joined(epochs))
+def test_damaged_depths_place_no_sounding_and_are_counted(damage, reason, read):
+    found = read(each(log(), INDEX[10:190:9], 1, damage))
     assert found.refused[reason] == 20 and len(found) == COUNT - 21
 
 
-def test_a_log_without_any_checksum_is_read_and_it_is_said(tmp_path):
-    text = "\r\n".join(line.partition("*")[0] for line in joined(sentences()).splitlines())
-    found = read(tmp_path, text)
-    said = "(without checksums: GPGGA, SDDPT, GPRMC)"
-    assert len(found) == COUNT - 1 and said in found.source["written"]
-    sounder = [[e[0], e[1].partition("*")[0] + "\r\n", e[2]] for e in sentences()]
-    assert len(read(tmp_path, joined(sounder))) == COUNT - 1
-    found = read(tmp_path, joined(sentences(rows=INDEX[:150])) + text[text.index("$", 9000) :])
-    assert len(found) == 149 and found.refused["bad_checksum"] > 100  # torn, where others have one
+def test_sentences_without_a_checksum_are_torn_where_others_have_one(read):
+    found = read(joined(log(rows=INDEX[:150])) + BARE[BARE.index("$", 9000) :])
+    assert len(found) == 149 and found.refused["bad_checksum"] > 100
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [functools.partial(gga, quality=q) for q in (0, 6, 7)]
-    + [lambda i, w: rmc(i, w, status="V"), lambda i, w: sentence("GPGGA,,,,,,0,,,,,,,,")],
-)
-def test_positions_without_a_fix_are_none(bad, tmp_path):
+    ("name", "bad"),
+    [*(("GPGGA", {"quality": quality}) for quality in (0, 6, 7)), ("GPRMC", {"status": "V"}),
+     ("GPGGA", None)],
+)  # fmt: skip
+def test_positions_without_a_fix_are_none(name, bad, read):
     """They say a place 300 m away."""
-    kind = gga if "RMC" not in bad(0, BEGIN) else rmc
-    epochs = sentences(kind, dpt, zda)
+    epochs = log(name, "SDDPT", "GPZDA")
     for i in range(20, 60):
-        epochs[i][0] = again(bad(i, BEGIN + timedelta(seconds=i)).replace(",5306", ",5346"))
-    found = read(tmp_path, joined(epochs))
+        none = "GPGGA,,,,,,0,,,,,,,," if bad is None else name
+        epochs[i][0] = say(none, i, north=300, **bad or {})
+    found = read(epochs)
     assert found.refused["no_fix"] == 40 and found.refused["position_gap"] >= 40
     assert len(found) >= COUNT - 43
 
 
-def test_receivers_that_agree_are_one_and_a_new_talker_loses_nothing(tmp_path):
-    both = sentences(gga, functools.partial(gga, talker="GN", north=2.0), dpt, rmc)
-    assert len(read(tmp_path, joined(both))) == COUNT - 1
-    gn = [functools.partial(kind, talker="GN") for kind in (gga, rmc)]
-    for cut in (50, 130):
-        epochs = [*sentences(rows=INDEX[:cut]), *sentences(gn[0], dpt, gn[1], rows=INDEX[cut:])]
-        found = read(tmp_path, joined(epochs))
-        assert len(found) == COUNT - 1, found.refused
-        assert "positions GPGGA, GNGGA" in found.source["written"]
-
-
 @pytest.mark.parametrize("every", [1, 3])
-def test_receivers_at_two_places_are_one_short_question(every, tmp_path):
-    epochs = sentences()
-    for i in range(0, COUNT, every):
-        epochs[i].insert(1, gga(i, BEGIN + timedelta(seconds=i), "GN", north=300.0))
-    path = tmp_path / "log.nmea"
-    path.write_text(joined(epochs), newline="")
+def test_receivers_at_two_places_are_one_short_question(every, read):
+    epochs = log()
+    for i in INDEX[::every]:
+        epochs[i].insert(1, say("GNGGA", i, north=300.0))
     with pytest.raises(Question) as asked:
-        read_soundings(path)
+        read(epochs)
     assert "300 m apart at the same times: GP (400 fixes), GN (" in asked.value.text
     assert [*asked.value.answers.values()] == [f"--columns latitude={n}" for n in ("GP", "GN")]
     for wanted in ("GP", "gpgga"):
-        options = ReadOptions(columns={"latitude": wanted})
-        assert len(read(tmp_path, path.read_text(), options=options)) == COUNT - 1
+        assert len(read(epochs, columns={"latitude": wanted})) == COUNT - 1
     with pytest.raises(InputError, match=r"expected latitude=GPGGA or .*got latitude=GX"):
-        read_soundings(path, ReadOptions(columns={"latitude": "GX"}))
-
-
-def test_one_sentence_at_two_places_has_no_answer(tmp_path):
-    same = [[gga(i, BEGIN + timedelta(seconds=int(i)), north=300.0), *epoch]
-            for i, epoch in zip(INDEX, sentences(), strict=True)]  # fmt: skip
+        read(epochs, columns={"latitude": "GX"})
+    # One sentence at two places has no answer.
+    epochs = [[say("GPGGA", i, north=300.0), *epoch] for i, epoch in enumerate(log())]
     with pytest.raises(InputError, match=r"300 m apart at the same times: GPGGA \(400 fixes\)$"):
-        read(tmp_path, joined(same))
+        read(epochs)
 
 
 @pytest.mark.parametrize("offset", ["0.5", "-0.4", ""])
-def test_offsets_of_dpt(offset, tmp_path):
-    epochs = sentences(gga, functools.partial(dpt, offset=offset), rmc)
+def test_offsets_of_dpt(offset, read):
+    epochs, below = log(offset=offset), max(0.0, float(offset or 0))
     for i in (20, 50):
-        epochs[i][1] = dpt(i, BEGIN, offset="")
-    path, below = tmp_path / "log.nmea", max(0.0, float(offset or 0))
-    path.write_text(joined(epochs))
-    found = read_soundings(path)
-    check(found, offset=below)
-    assert ("below the transducer" in found.source["understood"]) == (not below)
-    assert found.refused["no_offset"] == 2 * bool(below)  # without the offset of the others
-    named = read_soundings(path, ReadOptions(columns={"depth": "DPT"}))  # of its two, the more
-    assert named.refused["no_offset"] == found.refused["no_offset"] and len(named) == len(found)
-    deeper = read_soundings(path, ReadOptions(draught=0.2))
-    assert deeper.source["draught"] == 0.2 and np.allclose(deeper.z, found.z - 0.2)
+        epochs[i][1] = say("SDDPT", i, offset="")
+    for columns in ({}, {"depth": "DPT"}):  # of its two, the more
+        found = read(epochs, offset=below, columns=columns)
+        assert ("below the transducer" in found.source["understood"]) == (not below)
+        assert found.refused["no_offset"] == 2 * bool(below)  # without the offset of the others
+    deeper = read(epochs, offset=below + 0.2, draught=0.2)
+    assert deeper.source["draught"] == 0.2 and len(deeper) == len(found)
 
 
 @pytest.mark.parametrize("kind", ["DBT", "DBS"])
 @pytest.mark.parametrize(
     ("fields", "good"),
-    [("{ft},f,,M,,F", True), ("{ft},f,,,,", True), (",f,{m},M,,F", True), (",,,,{fa},F", True),
-     ("{m},M,,,,", False), ("{m},,{m},,,", False), ("{m},x,,,,", False)],
+    [("{feet:.3f},f,,M,,F", True), ("{feet:.3f},f,,,,", True), (",f,{depth:.2f},M,,F", True),
+     (",,,,{fathoms:.4f},F", True), ("{depth:.2f},M,,,,", False),
+     ("{depth:.2f},,{depth:.2f},,,", False), ("{depth:.2f},x,,,,", False)],
 )  # fmt: skip
-def test_feet_and_fathoms_are_depths_and_other_units_none(kind, fields, good, tmp_path):
-    def depth(i, when):
-        values = {"ft": f"{DEPTH[i] / 0.3048:.3f}", "fa": f"{DEPTH[i] / 1.8288:.4f}"}
-        return sentence(f"SD{kind}," + fields.format(m=f"{DEPTH[i]:.2f}", **values))
-
-    text = joined(sentences(gga, depth, rmc))
+def test_feet_and_fathoms_are_depths_and_other_units_none(kind, fields, good, read):
+    epochs = [[say("GPGGA", i), say(f"SD{kind},{fields}", i, fathoms=DEPTH[i] / 1.8288),
+               say("GPRMC", i)] for i in INDEX]  # fmt: skip
     if good:
-        assert len(read(tmp_path, text)) == COUNT - 1
+        assert len(read(epochs)) == COUNT - 1
         return
     with pytest.raises(InputError, match="200 bad_sentence"):
-        read(tmp_path, text)
+        read(epochs)
 
 
-def test_two_sounders(tmp_path):
-    same = functools.partial(dpt, talker="II")
-    found = read(tmp_path, joined(sentences(gga, dpt, same, rmc)))
-    assert found.refused["other_sonar"] == COUNT and len(found) == COUNT - 1
-
-    def other(i, when):
-        return sentence(f"YXDPT,{2.3 * DEPTH[i]:.2f},0.0")
-
-    with pytest.raises(
-        InputError,
-        match=r"expected one depth, got several that differ: YXDPT .* SDDPT .*depth=YXDPT; if",
-    ):
-        read(tmp_path, joined(sentences(gga, dpt, other, rmc)))
-
-
-def test_doubled_sentences_are_one_and_equal_depths_are_not(tmp_path):
+def test_doubled_sentences_are_one_and_equal_depths_are_not(write):
     """One after the other, or each epoch again; of a sounder that is twice as fast."""
-    level = 10 * (INDEX // 10)
-    fast = [[e[0], *2 * [dpt(i, BEGIN)], e[2]] for i, e in zip(level, sentences(), strict=True)]
-    for epochs, usual in ((sentences(), COUNT), (fast, 2 * COUNT)):
+    fast = [[e[0], *2 * [say("SDDPT", i, depth_of=i - i % 10)], e[2]] for i, e in enumerate(log())]
+    for epochs, usual in ((log(), COUNT), (fast, 2 * COUNT)):
         for text in ([[t for t in e for _ in (1, 2)] for e in epochs], [2 * e for e in epochs]):
-            (tmp_path / "log.nmea").write_text(joined(text))
-            found = read_soundings(tmp_path / "log.nmea")
+            found = read_soundings(write(joined(text), "log.nmea"))
             assert usual - 2 <= len(found) <= usual and found.refused["repeated"] == usual
 
 
-def below_keel(i, when):
-    return sentence(f"SDDBK,,f,{DEPTH[i] - 0.9:.2f},M,,F")
-
-
-def test_depths_below_the_keel_need_its_depth(tmp_path):
-    path = tmp_path / "log.nmea"
-    path.write_text(joined(sentences(gga, below_keel, rmc)), newline="")
-    said = read_soundings(path).source["understood"]
+def test_depths_below_the_keel_need_its_depth(read):
+    epochs = log("GPGGA", "SDDBK", "GPRMC", off=-0.9)
+    said = read(epochs, offset=-0.9).source["understood"]
     assert "below the keel; --keel adds its depth" in said
-    check(read_soundings(path, ReadOptions(keel=0.9)))
+    read(epochs, keel=0.9)
     with pytest.raises(InputError, match="--draught: does not apply to depths of SDDBK"):
-        read_soundings(path, ReadOptions(draught=0.9))
-    path.write_text(joined(sentences(gga, below_keel, dbt, rmc)), newline="")
-    check(read_soundings(path))  # from the transducer, where both are there
+        read(epochs, draught=0.9)
+    epochs = log("GPGGA", "SDDBK", "SDDBT", "GPRMC", off=-0.9)
+    read(epochs)  # from the transducer, where both are there
     with pytest.raises(InputError, match="--keel: does not apply to depths of SDDBT"):
-        read_soundings(path, ReadOptions(keel=0.9))
+        read(epochs, keel=0.9)
 
 
+@pytest.mark.parametrize("other", ["SDDBS", "YXDPT,{more:.2f},0.0"])
 @pytest.mark.parametrize("off", [-1.1, 0.4])
-def test_the_depth_below_the_surface_is_not_smaller_than_that_below_the_transducer(off, tmp_path):
-    def dbs(i, when):
-        return sentence(f"SDDBS,,f,{DEPTH[i] + off:.2f},M,,F")
-
-    path = tmp_path / "log.nmea"
-    path.write_text(joined(sentences(gga, dbt, dbs, rmc)), newline="")
-    if off > 0:
-        check(read_soundings(path), offset=off)
+def test_the_depth_below_the_surface_is_not_smaller_than_that_below_the_transducer(
+    other, off, read
+):
+    """And two sounders that differ are a question."""
+    epochs = log("GPGGA", "SDDBT", other, "GPRMC", off=off)
+    if off > 0 and other == "SDDBS":
+        read(epochs, offset=off)
         return
-    with pytest.raises(InputError, match=r"several that differ: SDDBT .*--columns depth=SDDBT; if"):
-        read_soundings(path)
-    check(read_soundings(path, ReadOptions(columns={"depth": "DBT"})))
-    check(read_soundings(path, ReadOptions(columns={"depth": "SDDBS"})), offset=off)
+    with pytest.raises(Question, match="several that differ: ") as asked:
+        read(epochs)
+    first, second = asked.value.answers.values()
+    assert first == "--columns depth=SDDBT" or other != "SDDBS"
+    for words in (first, second):
+        read(epochs, offset=0 if "SDDBT" in words else off, columns=options_of(words).columns)

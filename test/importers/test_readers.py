@@ -2,19 +2,17 @@
 
 import json
 import math
-import struct
 import sys
 import types
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from mavlink_logs import blueos, tlog
-from mavlink_logs import dataflash as write_dataflash
+from mavlink_logs import blueos, dataflash, tlog
 from nmea_sentences import sentence, spelt
+from one_lake import write_points
 
 from poam_ros.core.errors import InputError
-from poam_ros.importers.mavlink import LogMessage
 from poam_ros.importers.raw import RawSoundings, ReadOptions
 from poam_ros.importers.readers import READERS, find_reader, read_soundings
 
@@ -73,44 +71,33 @@ def messages(other_vehicle=False, other_sonar=0.0, quality=0, roll=None, worse=0
     return record
 
 
-def dataflash(path, **options):
-    write_dataflash(path, messages(**options))
+def mavlink(path, **options):
+    """A log of the kind that the ending says."""
+    WRITERS[path.suffix](path, messages(**options))
     return path
 
 
-def telemetry(path, **options):
-    tlog(path, messages(**options))
-    return path
+WRITERS = {".bin": dataflash, ".tlog": tlog, ".mcap": blueos}
 
 
-def recorded(path):
-    blueos(path, messages())
-    return path
+def off(found):
+    """Where soundings are, beside the places of the first ones [N, 2], in m."""
+    return found.xy - found.projection.local_metres(LATITUDE, LONGITUDE)[: len(found)]
 
 
 def test_attitudes_place_the_end_of_the_beam(tmp_path):
     """Heading east, starboard side 20 degrees down: the beam ends to port, in the north."""
     pytest.importorskip("pymavlink")
     level, tilted = (
-        read_soundings(dataflash(tmp_path / f"{roll}.bin", roll=roll)) for roll in (0.0, 20.0)
+        read_soundings(mavlink(tmp_path / f"{roll}.bin", roll=roll)) for roll in (0.0, 20.0)
     )
     depth = -level.z
     np.testing.assert_allclose(-tilted.z, depth * np.cos(np.radians(20)), rtol=1e-6)
-    moved = tilted.xy - level.xy - tilted.projection.local_metres(*origin(level))
+    moved = off(tilted) - off(level)
     np.testing.assert_allclose(moved[:, 0], 0, atol=0.02)
     np.testing.assert_allclose(np.abs(moved[:, 1]), depth * np.sin(np.radians(20)), rtol=0.01)
     assert (moved[:, 1] > 0).all()
     assert "roll and pitch applied" in tilted.source["understood"]
-
-
-def gpx(path):
-    points = "\n".join(
-        f'<wpt lat="{a:.7f}" lon="{b:.7f}"><ele>31</ele><extensions><depth>{c}</depth></extensions>'
-        "</wpt>"
-        for a, b, c in zip(LATITUDE, LONGITUDE, DEPTH, strict=True)
-    )
-    path.write_text(f'<gpx version="1.1" xmlns="http://www.topografix.com/GPX/1/1">{points}</gpx>')
-    return path
 
 
 def deltas(path):
@@ -155,40 +142,24 @@ def influx(path):
     return path
 
 
-def geojson(path):
-    features = [
-        {"type": "Feature", "properties": {"Depth (m)": d, "name": "a"},
-         "geometry": {"type": "Point", "coordinates": [b, a]}}
-        for a, b, d in zip(LATITUDE.tolist(), LONGITUDE.tolist(), DEPTH.tolist(), strict=True)
-    ]  # fmt: skip
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    return path
-
-
-def eastings(path):
+def points(path):
     """Points in UTM, of what kind the ending says."""
-    raw, pyproj = pytest.importorskip("pyogrio.raw"), pytest.importorskip("pyproj")
-    to_utm = pyproj.Transformer.from_crs(4326, 32629, always_xy=True).transform
-    x, y = to_utm(LONGITUDE, LATITUDE)
-    points = [struct.pack("<BIdd", 1, 1, *each) for each in zip(x, y, strict=True)]
-    raw.write(path, np.array(points, dtype=object), [DEPTH], ["depth"], geometry_type="Point",
-              crs="EPSG:32629")  # fmt: skip
-    return path
+    crs = "EPSG:4326" if path.suffix == ".geojson" else "EPSG:32629"
+    return write_points(path, crs, np.column_stack((LONGITUDE, LATITUDE)), depth=DEPTH)
 
 
 #: Name of the file, what writes it, and by which reader it is read.
 KINDS = {
     "log.nmea": (nmea, "nmea", "pynmeagps"),
-    "log.bin": (dataflash, "dataflash", "pymavlink"),
-    "log.tlog": (telemetry, "telemetry", "pymavlink"),
-    "log.mcap": (recorded, "blueos", "mcap"),
+    "log.bin": (mavlink, "dataflash", "pymavlink"),
+    "log.tlog": (mavlink, "telemetry", "pymavlink"),
+    "log.mcap": (mavlink, "blueos", "mcap"),
     "deltas.jsonl": (deltas, "signalk", "numpy"),
     "server.log": (server, "signalk", "numpy"),
     "influx.csv": (influx, "signalk", "numpy"),
-    "points.gpx": (gpx, "gpx", "numpy"),
-    "points.geojson": (geojson, "features", "pyogrio"),
-    "points.gpkg": (eastings, "features", "pyogrio"),
-    "points.shp": (eastings, "features", "pyogrio"),
+    "points.geojson": (points, "features", "pyogrio"),
+    "points.gpkg": (points, "features", "pyogrio"),
+    "points.shp": (points, "features", "pyogrio"),
 }
 
 
@@ -199,29 +170,16 @@ def log(request, tmp_path):
     return write(tmp_path / request.param), reader
 
 
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    path = tmp_path_factory.mktemp("table") / "log.csv"
-    rows = (f"{a:.7f},{b:.7f},{c}" for a, b, c in zip(LATITUDE, LONGITUDE, DEPTH, strict=True))
-    path.write_text("\n".join(["latitude,longitude,depth", *rows]) + "\n")
-    return read_soundings(path)
-
-
-def test_each_kind_is_recognised_and_read(log, reference):
+def test_each_kind_is_recognised_and_read(log):
     path, reader = log
     assert find_reader(path) == reader
     found = read_soundings(path)
     assert len(found) >= COUNT - 1, found.refused  # after the last position there is none
-    count = len(found)
-    np.testing.assert_allclose(-found.z, DEPTH[:count], atol=0.006)
-    # Between positions a depth may be half a second later than in the table.
-    apart = found.projection.local_metres(*origin(reference)) + reference.xy[:count] - found.xy
+    np.testing.assert_allclose(-found.z, DEPTH[: len(found)], atol=0.006)
+    # Between positions a depth may be half a second later.
+    apart = off(found)
     assert np.abs(apart - np.median(apart, axis=0)).max() < 0.6 and np.abs(apart).max() < 2
     assert "m" in found.source["understood"] and found.source["written"]
-
-
-def origin(soundings):
-    return (np.array([soundings.projection.latitude]), np.array([soundings.projection.longitude]))
 
 
 def test_a_torn_file_gives_what_stands_before_the_tear_or_says_what_is_wrong(log):
@@ -238,7 +196,7 @@ def test_a_torn_file_gives_what_stands_before_the_tear_or_says_what_is_wrong(log
             assert np.isin(np.round(-found.z, 2), DEPTH).all()
 
 
-@pytest.mark.parametrize("name", ["log.nmea", "log.bin", "log.tlog", "deltas.jsonl", "points.gpx"])
+@pytest.mark.parametrize("name", ["log.nmea", "log.bin", "log.tlog", "deltas.jsonl"])
 def test_positions_that_are_0_0_throughout_are_refused_by_that_reason(name, tmp_path, monkeypatch):
     write, _, library = KINDS[name]
     pytest.importorskip(library)
@@ -249,36 +207,36 @@ def test_positions_that_are_0_0_throughout_are_refused_by_that_reason(name, tmp_
 
 
 @pytest.mark.parametrize(
-    ("also", "refused"),
-    [({"other_vehicle": True}, {"other_vehicle": COUNT // 2}),
-     ({"other_sonar": 1.01}, {"other_sonar": COUNT})],
+    ("also", "options", "refused"),
+    [({"other_vehicle": True}, {}, {"other_vehicle": COUNT // 2}),
+     ({"other_sonar": 1.01}, {}, {"other_sonar": COUNT}),
+     ({"worse": 0.5}, {}, {"other_sonar": COUNT}),  # the best kind of message is read
+     ({"worse": 0.5}, {"columns": {"depth": "rangefinder"}}, {"other_sonar": COUNT}),
+     ({"other_sonar": 0.3}, {}, r"several that differ.*depth=DISTANCE_SENSOR.0;"),
+     ({"other_sonar": 0.3}, {"columns": {"depth": "DISTANCE_SENSOR.0"}}, {"other_sonar": COUNT}),
+     ({"other_sonar": 0.3}, {"columns": {"depth": "RFND.0"}},
+      r"expected depth=DISTANCE_SENSOR.0 or depth=DISTANCE"),
+     ({"quality": 40}, {}, {}),
+     ({"quality": 40}, {"settings": {"sonar.min_confidence": 50.0}},
+      {"low_confidence": COUNT // 2})],
 )  # fmt: skip
-def test_depths_of_one_vehicle_and_sonar_are_read(tmp_path, also, refused):
-    whole = read_soundings(telemetry(tmp_path / "a.tlog"))
-    found = read_soundings(telemetry(tmp_path / "b.tlog", **also))
-    np.testing.assert_array_equal(found.xyz, whole.xyz)
-    assert found.refused == refused
-
-
-def test_sonars_that_contradict_each_other_are_a_question_whose_answer_is_right(tmp_path):
-    whole = read_soundings(telemetry(tmp_path / "a.tlog"))
-    path = telemetry(tmp_path / "b.tlog", other_sonar=0.3)
-    with pytest.raises(InputError, match=r"several that differ.*depth=DISTANCE_SENSOR.0;"):
-        read_soundings(path)
-    found = read_soundings(path, ReadOptions(columns={"depth": "DISTANCE_SENSOR.0"}))
-    np.testing.assert_array_equal(found.xyz, whole.xyz)
-    with pytest.raises(InputError, match=r"expected depth=DISTANCE_SENSOR.0 or depth=DISTANCE"):
-        read_soundings(path, ReadOptions(columns={"depth": "RFND.0"}))
-
-
-def test_the_best_kind_of_message_is_read_and_another_may_be_chosen(tmp_path):
-    whole = read_soundings(telemetry(tmp_path / "a.tlog"))
-    path = telemetry(tmp_path / "b.tlog", worse=0.5)
-    found = read_soundings(path)
-    np.testing.assert_array_equal(found.xyz, whole.xyz)
-    assert found.refused == {"other_sonar": COUNT}
-    chosen = read_soundings(path, ReadOptions(columns={"depth": "rangefinder"}))
-    np.testing.assert_allclose(chosen.z, whole.z / 2, atol=1e-4)
+def test_depths_of_one_vehicle_and_sonar_are_read(also, options, refused, tmp_path):
+    """And those that a sonar is not sure of left out, as on a link."""
+    whole = read_soundings(mavlink(tmp_path / "a.tlog"))
+    path, options = mavlink(tmp_path / "b.tlog", **also), ReadOptions(**options)
+    if isinstance(refused, str):
+        with pytest.raises(InputError, match=refused):
+            read_soundings(path, options)
+        return
+    found = read_soundings(path, options)
+    share = 0.5 if "rangefinder" in options.columns.values() else 1.0
+    kept = np.isin(found.stamp_ns, whole.stamp_ns)
+    assert found.refused == refused and kept.all()
+    here = np.isin(whole.stamp_ns, found.stamp_ns)
+    assert here.sum() == len(found) == COUNT - refused.get("low_confidence", 0)
+    moved = found.xyz - whole.xyz[here] * (1, 1, share)
+    np.testing.assert_allclose(moved[:, 2], 0, atol=1e-4)
+    np.testing.assert_allclose(moved - moved[0], 0, atol=1e-4)  # around another middle
 
 
 def test_the_text_of_a_log_is_read_without_what_is_no_depth_and_no_position(tmp_path):
@@ -303,13 +261,11 @@ def test_the_text_of_a_log_is_read_without_what_is_no_depth_and_no_position(tmp_
     np.testing.assert_allclose(-found.z, DEPTH[echo], atol=0.01)
     np.testing.assert_allclose(np.ptp(found.xy[:, 1]), 111_320 * np.ptp(LATITUDE[echo]), rtol=0.01)
     assert found.projection.latitude == pytest.approx(np.median(LATITUDE), abs=2e-5)
-    message = LogMessage(kind="RANGEFINDER")
-    assert message.distance == 0 and not hasattr(message, "distances")
 
 
 def test_a_damaged_log_of_ardupilot_prints_nothing_of_the_library(tmp_path, capfd):
     pytest.importorskip("pymavlink")
-    data = dataflash(tmp_path / "log.bin").read_bytes()
+    data = mavlink(tmp_path / "log.bin").read_bytes()
     (tmp_path / "log.bin").write_bytes(data[:2000] + b"\1\2\3" * 500 + data[2000:])
     assert read_soundings(tmp_path / "log.bin")
     assert "bad header" not in "".join(capfd.readouterr())
@@ -338,39 +294,53 @@ def test_values_of_a_recording_that_are_no_numbers_are_counted(tmp_path, name, v
     assert np.isin(np.round(-found.z, 2), DEPTH).all() and sum(found.refused.values())
 
 
-@pytest.mark.parametrize("left", ["GGA", "DPT"])
-def test_a_log_without_depths_or_positions_says_what_it_has(tmp_path, left):
+@pytest.mark.parametrize(
+    ("left", "missing"),
+    [("GGA", r"depths \(DBS or DPT or DBT or DBK\)"),
+     ("DPT", r"positions \(GGA or GNS or RMC or GLL\)")],
+)  # fmt: skip
+def test_a_log_without_depths_or_positions_says_what_it_has(tmp_path, left, missing):
     pytest.importorskip("pynmeagps")
     lines = nmea(tmp_path / "log.nmea").read_text().splitlines(keepends=True)
     (tmp_path / "log.nmea").write_text("".join(line for line in lines if left in line))
-    missing = {
-        "GGA": r"depths \(DBS or DPT or DBT or DBK\)",
-        "DPT": r"positions \(GGA or GNS or RMC or GLL\)",
-    }[left]
     with pytest.raises(InputError, match=f"expected {missing}, got none; the file has 60 {left}"):
         read_soundings(tmp_path / "log.nmea")
 
 
-HOW = {"sl2": "install the reader of docs/extend.md", "xlsx": "save its sheet as CSV",
-       "gz": "unpack it", "tif": "gdal_translate -of XYZ"}  # fmt: skip
+#: By the name: the bytes, and what is said of them.
+UNREADABLE = {
+    "sonar.raw": (b"\1\0\2\0" * 200, "no reader recognises this file.*nmea: "),
+    "lake.asc": (b"ncols 3\nnrows 2\nxllcorner 0\nyllcorner 0\n1 2 3\n4 5 6\n", "is a grid"),
+    **{f"sonar.{ending}": (b"\1\0\2\0" * 200, words) for ending, words in (
+        ("sl2", "install the reader of docs/extend.md"), ("xlsx", "save its sheet as CSV"),
+        ("gz", "unpack it"), ("tif", "gdal_translate -of XYZ"))},
+    **{f"boat{number}.log": (100 * f"{line}\n".encode("latin-1"), f"as it is .*{words}[:,]? ")
+       for number, (line, words) in enumerate((
+        ("2014-08-15T19:00:00.048Z,2,128259,115,255,8,00,4e,01,ff,ff,00,00,ff", "log of NMEA 2000"),
+        ("(1749888000.106111) can0 0DF50B23#01A20200000000FF", "a log of NMEA 2000"),
+        ("17:33:21.107 R 0DF50B23 01 A2 02 00 00 00 00 FF", "a log of NMEA 2000"),
+        ("2025-06-14 08:00:00.00: DISTANCE_SENSOR {id : 0, distance : 412}", "mavlogdump.py"),
+        ("ULog\1\x12\x35", "a log of PX4"),
+        ("\0\0\0\x34\0P\0i\0n\0g\0V\0i\0e\0w\0e\0r", "a log of Ping Viewer"),
+        ('BR\0\0\n\0\0\0{"session_devices":[]}', "a log of Cerulean's SonarView"),
+        ('<?xml version="1.0"?>\n<TrainingCenterDatabase>', "a file of Garmin TCX"),
+        ("\xfd\x1c\0\0\7\1\1\x21\0\0", "a stream of MAVLink without times"),
+        ("navigation.position,source=gps lat=58.2 1749888000000000000", "line protocol")))},
+}  # fmt: skip
 
 
-def test_what_no_reader_knows_is_refused_with_their_names(tmp_path):
-    path = tmp_path / "sonar.raw"
-    path.write_bytes(b"\1\0\2\0" * 200)
-    with pytest.raises(InputError, match=r"sonar.raw: no reader recognises this file.*nmea: "):
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_cannot_be_read_is_named_with_what_reads_it(name, tmp_path):
+    path, (data, words) = tmp_path / name, UNREADABLE[name]
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=rf"{name}: .*{words}"):
         read_soundings(path)
-    for ending, words in HOW.items():
-        path = path.rename(path.with_suffix(f".{ending}"))
-        with pytest.raises(InputError, match=rf"sonar.{ending}: cannot be read, as .*{words}"):
-            read_soundings(path)
-    grid = tmp_path / "lake.asc"
-    grid.write_text("ncols 3\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 5\n1 2 3\n4 5 6\n")
-    with pytest.raises(InputError, match=r"lake.asc: cannot be read, as it is a grid"):
-        read_soundings(grid)
+
+
+def test_a_reader_or_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(InputError, match=r"--reader: expected one of mission, .*got 'lowrance'"):
-        read_soundings(path, reader="lowrance")
-    with pytest.raises(InputError, match=r"No such file"):
+        read_soundings(tmp_path / "gone.csv", reader="lowrance")
+    with pytest.raises(InputError, match=r"gone.csv: cannot be read .No such file"):
         read_soundings(tmp_path / "gone.csv")
 
 
@@ -397,33 +367,23 @@ def test_a_reader_of_a_module_reads_and_its_faults_are_named(tmp_path, monkeypat
         RawSoundings(np.zeros((3, 2)), np.zeros(4))
 
 
-def test_several_files_are_one_record(tmp_path, reference):
-    half = COUNT // 2
-    paths = []
-    for i, part in enumerate((slice(0, half), slice(half, COUNT))):
-        paths.append(tmp_path / f"day{i}.csv")
-        rows = zip(LATITUDE[part], LONGITUDE[part], DEPTH[part], strict=True)
-        text = "\n".join(f"{a:.7f},{b:.7f},{c}" for a, b, c in rows)
-        paths[-1].write_text(f"latitude,longitude,depth\n{text}\n")
+def test_several_files_are_one_record(write):
+    half, rows = COUNT // 2, [*zip(LATITUDE, LONGITUDE, DEPTH, strict=True)]
+    head, *texts = ["latitude,longitude,depth\n",
+                    *("".join(f"{a:.7f},{b:.7f},{c}\n" for a, b, c in part)
+                      for part in (rows[:half], rows[half:]))]  # fmt: skip
+    paths = [write(head + text, f"day{i}.csv") for i, text in enumerate(texts)]
     found = read_soundings(paths)
-    np.testing.assert_allclose(found.xy, reference.xy, atol=1e-6)
-    np.testing.assert_array_equal(found.z, reference.z)
+    assert np.abs(off(found)).max() < 0.02 and np.array_equal(-found.z, DEPTH)
     assert found.files == ((str(paths[0]), 0), (str(paths[1]), half))
     lines = read_soundings(paths, ReadOptions(by="line"))
     assert lines.group[half - 1] != lines.group[half]  # no line goes from a day to the next
-    with pytest.raises(InputError, match="this file was given twice"):
-        read_soundings([paths[0], paths[0]])
-    (tmp_path / "metres.csv").write_text("x,y,z\n1,2,-3\n2,3,-4\n")
-    with pytest.raises(InputError, match=r"metres.csv: expected places in degrees as in the other"):
-        read_soundings([paths[0], tmp_path / "metres.csv"])
-    away = paths[1].read_text().replace("\n53.", "\n13.")
-    paths[1].write_text(away)
-    with pytest.raises(InputError, match=r"expected the water at 53.10, -8.60 .*, got one 44"):
-        read_soundings(paths)
-
-
-def test_readings_that_a_sonar_is_not_sure_of_are_left_out_as_on_a_link(tmp_path):
-    path = telemetry(tmp_path / "a.tlog", quality=40)
-    assert len(read_soundings(path)) == COUNT
-    options = ReadOptions(settings={"sonar.min_confidence": 50.0})
-    assert read_soundings(path, options).refused == {"low_confidence": COUNT // 2}
+    for other, words in (
+        (paths[0], "this file was given twice"),
+        (write("x,y,z\n1,2,-3\n2,3,-4\n", "metres.csv"),
+         r"metres.csv: expected places in degrees as in the other"),
+        (write(head + texts[1].replace("53.", "13."), "away.csv"),
+         r"expected the water at 53.10, -8.60 .*, got one 44"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            read_soundings([paths[0], other])

@@ -1,0 +1,377 @@
+"""Tables as loggers, plotters, survey programs and people write them, made up: all of one lake.
+
+Each is read as the lake, or is a question whose first answer gives it, or is refused.
+"""
+
+import json
+import re
+
+import numpy as np
+import one_lake as lake
+import pytest
+from one_lake import COUNT, FOOT, LAT, LON, WHEN, T, check, options_of, places, table, texts
+
+from poam_ros.core.errors import InputError, Question
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
+
+LATITUDE, LONGITUDE, EAST, NORTH = lake.LATITUDE, lake.LONGITUDE, lake.EAST, lake.NORTH
+D, FT, UP, WEST = lake.DEPTH, lake.DEPTH / FOOT, -lake.DEPTH, texts(-LONGITUDE)
+#: Degrees times 10,000,000; and times 1,000,000, as no instrument writes them.
+INTEGERS = [f"{1e7 * v:.0f}" for v in LATITUDE], [f"{1e7 * v:.0f}" for v in LONGITUDE]
+MILLIONS = [f"{1e6 * v:.0f}" for v in LATITUDE], [f"{1e6 * v:.0f}" for v in LONGITUDE]
+RADIUS = 6_356_752.3142
+MERCATOR = (
+    texts(np.radians(LONGITUDE) * RADIUS, ".0f"),
+    texts(RADIUS * np.log(np.tan(np.radians(LATITUDE) / 2 + np.pi / 4)), ".0f"),
+)
+#: Degrees and minutes with sides, and beside each other in one cell.
+NS, EW = ([f"{side}{int(v)}° {60 * (v % 1):.4f}'" for v in size]
+          for side, size in (("N", LATITUDE), ("W", -LONGITUDE)))  # fmt: skip
+PACKED = [texts(100 * np.trunc(v) + 60 * np.fmod(v, 1), ".5f") for v in (LATITUDE, LONGITUDE)]
+DAY, CLOCK = ([f"{when:{form}}" for when in WHEN] for form in ("%Y-%m-%d", "%H:%M:%S"))
+#: In US feet of the state that the lake lies in.
+STATE = places("EPSG:2286")
+#: Altitudes of a vehicle that dives and rises, and of one that holds its depth.
+NOISE = np.random.default_rng(5).normal(size=COUNT)
+DIVES, HOLDS = 3 + 2 * np.sin(T / 6), 2 + 0.02 * NOISE
+#: Heights of a boat's antenna: drifting, noisy, falling with the ground, constant.
+ANTENNA = {"drift": 46.9 + 0.5 * np.sin(T / 50), "noise": 46.9 + NOISE,
+           "falls": 46.9 - 0.4 * D, "constant": 46.9 + 0 * T}  # fmt: skip
+LINES = [json.dumps({"lat": LATITUDE[i], "lon": LONGITUDE[i], "depth": D[i], "by": "a\u2028b"},
+                    ensure_ascii=False) for i in range(COUNT)]  # fmt: skip
+POINTS = [{**json.loads(line), "sats": [{"id": 1}] * 8} for line in LINES]
+TRACKS = [{"name": "a", "points": POINTS[:200]}, {"name": "b", "points": POINTS[200:]}]
+
+
+def some(every, cells, other=""):
+    """Cells of every n-th row."""
+    return [each if i % every == 0 else other for i, each in enumerate(cells)]
+
+
+def of(*parts):
+    """Texts in one cell, of columns and of texts that are in each."""
+    columns = ([each] * COUNT if isinstance(each, str) else each for each in parts)
+    return ["".join(each) for each in zip(*columns, strict=True)]
+
+
+def sided(header, *columns):
+    return table(header, *columns, separator=";").replace(".", ",")
+
+
+#: By the program or the header: the text, and where they matter the options and what is said.
+READ = {
+    "plotter's log, Mercator beside degrees": table(
+        "Latitude,Longitude,Easting,Northing,Depth[ft],Time[s]", LAT, LON, *MERCATOR, FT, T),
+    "waypoints of a plotter": table(
+        "Name\tPosition Lat\tPosition Lon\tDepth", [f"{i:03}" for i in T], NS, EW,
+        [f"{d:.1f} ft" for d in FT], separator="\t"),
+    "track of a plotter": "Grid\tLat/Lon\n\nHeader\tName\tLength\nTrack\tA\t2.9 km\n\n" + table(
+        "Header\tPosition\tTime\tDepth", "Trackpoint", of(NS, " ", EW),
+        [f"{when:%d/%m/%Y %H:%M:%S}" for when in WHEN], [f"{d:.2f} m" for d in D], separator="\t"),
+    "contours' service": table("Longitude,Latitude,Elevation_m,ID", LON, LAT, UP, T),
+    "hydrographic x y z": table("", EAST, NORTH, UP, separator=" "),
+    "microcontroller with a card": table(
+        "millis;fix;lat;lon;depth_cm", 1000 * T, 1 * (T > 20),
+        *[[""] * 21 + each[21:] for each in (LAT, LON)], texts(100 * D, ".0f"),
+        separator=";", end=";\n"),
+    "receiver's fields, sides beside": table(
+        "UTC,Lat,NS,Lon,EW,Depth,Remark", [f"{when:%H%M%S}.00" for when in WHEN], LAT, "N", WEST,
+        "W", D),
+    "phone, blanks between fixes": table("timestamp,lat,lon,accuracy,depth", map(str, WHEN),
+                                         some(3, LAT, "null"), some(3, LON, "null"), "4", D),
+    "sonar with confidence": table(
+        "Time,Depth (mm),Confidence (%),Latitude,Longitude", of(DAY, " ", CLOCK),
+        texts(np.where(T % 9, 1000 * D, 250), ".0f"), np.where(T % 9, 97, 12), LAT, LON),
+    "feet and metres": table("Lat,Lon,DEPTH,DEPTH_M", LAT, LON, FT, D),
+    "spreadsheet": (sided("Breite;Länge;Wassertiefe (m)", LAT, LON, D), {}, "decimal commas"),
+    "an old spreadsheet": sided("Breite;Länge;Wassertiefe (m)", LAT, LON, D).encode("cp1252"),
+    "sixteen bits": table("lat,lon,depth", LAT, LON, D).encode("utf-16"),
+    "with a mark": table("lat,lon,depth", LAT, LON, D).encode("utf-8-sig"),
+    "American dates": table("Date,Time,Lat,Long,Depth (ft)", [f"{w:%m/%d/%Y}" for w in WHEN],
+                            [f"{w:%I:%M:%S %p}" for w in WHEN], LAT, LON, FT),
+    "comments and a row of units": "# sounder 3.1\n# draught 0\n" + table(
+        "Time,Lat,Lon,Depth\ns,deg,deg,ft", T, LAT, LON, FT),
+    "depths and positions in rows of their own": table(
+        "time,lat,lon,depth", T, some(2, LAT), some(2, LON),
+        ["" if i % 2 == 0 else f"{d:.2f}" for i, d in enumerate(D)]),
+    "echosounder's software": table(
+        "Ping_date, Ping_time, Latitude, Longitude, Position_status, Depth, GPS_time", DAY,
+        [f" {c}" for c in CLOCK], np.where(T % 17, LAT, "999.0"), np.where(T % 17, LON, "999.0"),
+        1 * (T % 17 > 0), [f" {d:.3f}" if i % 19 else " -10000.99" for i, d in enumerate(D)],
+        " 15:00:00"),
+    "side-scan's pings": table(
+        "record_num,time_s,utm_e,utm_n,speed_ms,inst_dep_m,lon,lat,date,time,dep_m", T, T / 10,
+        *MERCATOR, "1.52", D - 0.3, LON, LAT, DAY, CLOCK, D),
+    "longitude, latitude, z": table("", LON, LAT, UP, separator="\t"),
+    "a northing called easting": table("No.,Zone,Northing,Easting,longitude,latitude,Depth", T,
+                                       "10T", EAST, NORTH, LON, LAT, D),
+    "a message's fields": table("GPS.lat,GPS.lon,RANGE.depth", *INTEGERS, D),
+    "a document of JSON": json.dumps({"log": [{"name": "a", "track": [
+        {"coords": {"latitude": a, "longitude": b}, "depth": d}
+        for a, b, d in zip(LATITUDE, LONGITUDE, D, strict=True)]}]}, indent=1),
+    "lists of JSON": json.dumps({"by": "a", "log": {
+        "lat": LATITUDE.tolist(), "lon": LONGITUDE.tolist(), "depth": D.tolist()}}),
+    "lines of JSON, marked and torn": "\ufeff" + "\n".join([*LINES, '{"lat": 47.']),
+    "tracks of JSON": json.dumps({"device": [{"id": 1}], "tracks": TRACKS}, indent=1),
+    "points of WKT": table("WKT,depth", of('"POINT (', LON, " ", LAT, ')"'), D),
+    "places in one cell": table("position;depth", of(NS, ", ", EW), D, separator=";"),
+    "minutes of three decimals in one cell": table(
+        "Name;Position;Depth", T, of("N47 ", texts(60 * (LATITUDE - 47), ".3f"), " W122 ",
+                                     texts(-60 * (LONGITUDE + 122), ".3f")), D, separator=";"),
+    # A receiver without a fix has none; those between have one from their rows.
+    "places in one cell that begin later": table(
+        "fix,depth", np.where((T >= 50) & (T % 9 > 0), of('"', LAT, ", ", LON, '"'), ""), D),
+    "quoted decimal commas": table("lat,lon,depth", *(
+        [f'"{v}"' for v in each] for each in (LAT, LON, texts(D, ".2f")))).replace(".", ","),
+    # Layouts.
+    "blanks": table("lat lon depth", LAT, of("  ", LON), D, separator=" "),
+    "comments": "# made by a sounder\n#\n\n" + table("Lat,Lon,Depth", LAT, LON, D),
+    "remarks": "Survey of Monday\nBoat: Ada\n" + table("Lat,Lon,Depth", LAT, LON, D),
+    "a commented header": table("# lat,lon,depth\n#53.2,8.6,5.1", LAT, LON, D),
+    "a commented number": "# 3,4,5\n" + table("Lat,Lon,Depth", LAT, LON, D),
+    "a separator that is named": "sep=;\n" + table("Lat;Lon;Depth", LAT, LON, D, separator=";"),
+    "rows of separators": table("Lat,Lon,Depth", LAT, LON, D, end="\n,,\n"),
+    "units in cells": sided("Lat;Lon;Depth", LAT, LON, [f"{d:.2f}m" for d in D]),
+    "units in cells of a second language": table("depth\tlat\tlon", [f"{d:.2f} m" for d in D], LAT,
+                                                 LON, separator="\t"),
+    "a unit beyond the header": table("lat,lon,depth", LAT, LON, D)[:-1] + ",ft",
+    # A header of short words is no row of units.
+    "a header of blanks": table("Survey of Monday\nDjup Latitud Longitud", D, LAT, LON,
+                                separator=" "),
+    "names of a profile's samples": (table("lat,lon,depth,0.5,1.0", LAT, LON, D, "3", "70"), {},
+                                     "depth = depth"),
+    **{remark: (remark + "\n" + table("", LAT, LON, D, separator=" "), {}, "depth = 3")
+       for remark in ("Node Number = 400", "# draught 0 m")},
+    # Words and units of headers.
+    **{header: (table(header, LAT, WEST, D), {}, "west by the header") for header in (
+        "Latitude (N),Longitude (W),Depth", "Lat_N,Lon_W,depth",
+        "North Latitude,West Longitude,depth", "Latitude,Longitude,Depth\n°N,°W,m")},
+    "west with a minus": table("Lat_N,Lon_W,depth", LAT, LON, D),
+    **{header: table(header, LAT, LON, D) for header in (
+        "Latitudine,Longitudine,Profondità", "Latitude,Longitude,Profundidade",
+        "Breedtegraad,Lengtegraad,Diepte", "Leveysaste,Pituusaste,Syvyys",
+        "Szerokość,Długość,Głębokość", "Breddegrad,Lengdegrad,Dybde",
+        "Breitengrad,Längengrad,Wassertiefe", "geogr_ Breite,geogr_ Länge,Tiefe",
+        "Nördliche Breite,Östliche Länge,Tiefe")},
+    **{unit: table(f"lat,lon,Depth ({unit})", LAT, LON, D / size) for unit, size in (
+        ("dm", 0.1), ("in", 0.0254), ("yd", 0.9144), ("us survey feet", FOOT),
+        ("m below datum", 1))},
+    "a column of units": table("lat,lon,depth,Depth Units", LAT, LON, FT, "Feet"),
+    "from the transducer and the surface": table("lat,lon,DBT,DBS", LAT, LON, D - 0.5, D),
+    "numbers of rows": table("#,lat,lon,depth", T, LAT, LON, D),
+    # Eastings.
+    **{header: (table(header, EAST / FOOT, NORTH / FOOT, FT), {}, "(ft)") for header in (
+        "Easting (ft),Northing (ft),Depth (ft)", "X_ft,Y_ft,Depth_ft", "x,y,depth\nft,ft,ft")},
+    "centimetres": (table("x,y,depth (cm)", EAST, NORTH, 100 * D), {},
+                    "(m, as nothing says otherwise: --units cm,ft)"),
+    "no unit": (table("x,y,z", EAST, NORTH, UP), {}, "otherwise: --units ft,ft)"),
+    "UTM": (table("UTM_E,Northing,depth", EAST, NORTH, D), {}, "y = Northing (m)"),
+    "UTM beside feet": table("Easting,UTM Y,depth_ft", EAST, NORTH, FT),
+    "a code": (table("easting,northing,depth", EAST, NORTH, D), {"crs": "EPSG:32610"}),
+    # Of a system in feet they are its own.
+    "feet of a state": (table("x,y,depth_ft", *STATE, FT), {"crs": "EPSG:2286"}),
+    "feet of a state, named": (table("x_ft,y_ft,depth_ft", *STATE, FT), {"crs": "EPSG:2286"}),
+    # Vehicles: the ground lies at depth and altitude together.
+    **{f"{depth}, {above}": (table(f"latitude,longitude,{depth},{above}", LAT, LON, own, D - own),
+                             {}, f"ground = {depth} + {above} (m)")
+       for depth, above, own in (
+           ("depth", "dvl_altitude", DIVES), ("depth", "dvl_altitude", HOLDS),
+           ("depth", "altitude_above_bottom", DIVES), ("Depth (m)", "DVL altitude (m)", HOLDS),
+           ("vehicle_depth", "altitude", HOLDS), ("depth", "Height above seabed", DIVES))},
+    "an altitude in feet": (table("latitude,longitude,Depth (m),DVL altitude (ft)", LAT, LON, DIVES,
+                                  (D - DIVES) / FOOT), {}, "ground ="),
+    "an elevation and an altitude": (
+        table("latitude,longitude,z,dvl_altitude", LAT, LON, -DIVES, D - DIVES), {},
+        "ground = z - dvl_altitude"),
+    **{f"with {', '.join(own)}": (table("latitude,longitude,depth,altitude", LAT, LON, HOLDS,
+                                       D - HOLDS), {"columns": own}, "ground =")
+       for own in ({"depth": "depth", "altitude": "altitude"}, {"altitude": "altitude"})},
+    "heights of zero": table("latitude,longitude,depth,altitude", LAT, LON, D, 0.0 * T),
+    # A height of an antenna does not count as an altitude.
+    **{f"{names}, {kind}": table(f"latitude,longitude,{names}", LAT, LON, D, height)
+       for kind, height in ANTENNA.items()
+       for names in ("water_depth,altitude", "Sounding,altitude", "depth,gps_altitude")},
+}  # fmt: skip
+#: What nothing in the file says: the text, the question, and options; its first answer is right.
+ASKED = {
+    "castable sonar": (table("", some(5, LAT, "0.0"), some(5, LON, "0.0"), texts(D, ".3f"),
+                             [str(int(when.timestamp() * 1000)) for when in WHEN], 17 + T % 3 / 10),
+                       "depth=3"),
+    "autopilot's integers": (table("TimeUS,Lat,Lng,Dist", 1_000_000 * T, *INTEGERS, D), "Dist"),
+    "names of nobody": (table("N_deg,E_deg,Bottom", LAT, LON, D), "depth=Bottom"),
+    "degrees as x and y": (table("X,Y,DEPTH", LON, LAT, D), "look like degrees"),
+    "pings in mm, and a gain": (table("ping,distance,gain_setting,lat,lon", T,
+                                      texts(1000 * D, ".0f"), 3 + T % 3, LAT, LON), "=distance"),
+    "a time in six columns": (
+        table("", *np.array([when.timetuple()[:6] for when in WHEN]).T, LAT, LON,
+              np.sin(T / 20) - 2.5, D, separator="\t"), "latitude=7 longitude=8 depth=10"),
+    # Altitudes, speeds and satellites are functions of time; the depth is one of the place.
+    "the depth is told by the place": (
+        table("", LAT, LON, np.sin(T / 31), T % 13, D),
+        "If latitude is 1 and longitude is 2 and depth is 5 .at 47.25 N, 122.40 W.: "),
+    "a receiver's altitude": (table("lat,lon,Altitude (m),Depth (cm)", LAT, LON,
+                                    44 + np.sin(T / 31), texts(100 * D, ".0f")), "antenna's"),
+    "minus depths": (table("lat,lon,elevation", LAT, LON, D), "If it is a depth"),
+    "a northing called x": (table("X,Y,depth", NORTH, EAST, D),
+                            "If x is a northing and y an easting: --columns y=X x=Y"),
+    "swapped in a system": (table("x,y,depth", NORTH, EAST, D),
+                            "inside it if they are swapped.*--columns y=x x=y --crs",
+                            {"crs": "EPSG:32610"}),
+    "integers as x and y": (table("x,y,depth", *INTEGERS[::-1], D),
+                            "farther than any place.*longitude=x latitude=y"),
+    "swapped degrees": (table("lat,lon,depth", LON, LAT, D),
+                        "If they are swapped: --columns longitude=lat latitude=lon"),
+    "feet beside eastings": (
+        table("x,y,depth_ft", EAST / FOOT - 1e6, NORTH / FOOT - 16e6, FT),
+        "depths are in feet, and nothing says whether x and y are.*--units ft,ft; .*ft,m"),
+    "a system in feet": (table("x,y,depth", *STATE, FT), "EPSG:2286 is in feet.*--units ft",
+                         {"crs": "EPSG:2286"}),
+    "no longitude": (table("time,northwards,latitude,depth", T, LON, LAT, D),
+                     "--columns latitude=latitude longitude=northwards;?$"),
+    "no latitude": (table("time,longitude,position,depth", T, LON, LAT, D),
+                    "--columns latitude=position longitude=longitude;?$"),
+    **{header: (sided(header, LON, LAT, D), "longitude=") for header in (
+        "WGS84 Ost;WGS84 Nord;Wassertiefe (m)", "RW;HW;Tiefe", "L;B;Tiefe", "E;N;Tiefe",
+        "Rechtswert;Hochwert;Tiefe", "Eastwards;Northwards;It's (m)")},
+    "a vehicle that holds its depth": (
+        table("latitude,longitude,depth,altitude", LAT, LON, HOLDS, D - HOLDS),
+        "--columns depth=depth altitude=altitude; if.*depth=d"),
+    "its elevation": (table("latitude,longitude,depth,altitude", LAT, LON, -HOLDS, D - HOLDS),
+                      "altitude=altitude"),
+    **{f"antenna, {kind}": (table("latitude,longitude,depth,altitude", LAT, LON, D, height),
+                            "antenna's above the sea") for kind, height in ANTENNA.items()},
+    "the ground's height": (table("latitude,longitude,depth,altitude", LAT, LON, D, 46.9 - D),
+                            "If depth is that of the ground: --columns depth=depth"),
+    "the ground twice": (table("latitude,longitude,depth,dvl_altitude", LAT, LON, D, D - 0.4),
+                         "may be a vehicle's"),
+}  # fmt: skip
+#: What no option of ours makes right: the text, what is said, and options.
+REFUSED = {
+    "radians": (table("Latitude (rad),Longitude (rad),depth", texts(LATITUDE / 57),
+                      texts(LONGITUDE / 57), D), "in the open sea.*no fix, or radians"),
+    "units of rows": (table("lat,lon,depth,unit", LAT, LON, FT, ["ft", "m"] * 150),
+                      "say ft and m for depths", {"units": "m"}),
+    "another unit": (table("lat,lon,depth_m,unit", LAT, LON, FT, "ft"), "say ft and m for depths"),
+    "an easting in feet": (table("x_ft,y,depth", EAST, NORTH, D),
+                           r"x_ft \(ft\) and y \(no unit\): write both"),
+    "degrees in feet": (table("lat,lon,depth", LAT, LON, D),
+                        "--units: latitude and longitude are in degrees", {"units": "m,ft"}),
+    "degrees of a system": (table("lat,lon,depth", LAT, LON, D), "--crs: expected x and y with it",
+                            {"crs": "EPSG:32610"}),
+    **{name: (table(f"time,lat,lon,{name}", T, LAT, LON, D),
+              "which column is the depth. candidates: none$")
+       for name in ("temp", "water (degC)", "level %", "Battery_V", "depth [knots]")},
+    "no position": (table("ID,lake,depth_feet,area_acres", 1138400 + T % 7, "a", T, 2 * T),
+                    r"\(no column looks like a position\)$"),
+    "two numbers in a cell": (table("p;q;beams;depth", T, 2 * T, of(texts(T % 3, ".1f"), ", 2.5"),
+                                    T % 9, separator=";"), "no column looks like a position"),
+    # As hydrographers' x y z in a system of a state of the USA.
+    **{f"feet of a state, {header}, {east}": (
+        table(header, east + 6.0 * (T % 12), north + 30.0 * (T // 12), UP, separator=" "),
+        "not those of UTM.* or in feet: --crs EPSG:N")
+       for header, east, north in (("x y z", 6e6, 2.1e6), ("", 6e6, 2.1e6), ("", 2.15e6, 6.15e5))},
+    **{form: (table("lat,lon,depth", LAT, LON, [f'"{form.format(d)}"' for d in D]),
+              r"not_a_number.*first row: 47\.25\d+ \| -122\.4\d+ \| -?6")
+       for form in ("6{:09,.2f}", "-6{:09,.2f}")},
+    # Ost, ouest, oeste: a lake in France would be mapped in Germany.
+    **{f"O, {a}{b}": (table("lat,ns,lon,ew,depth", of(LAT, a), "" if a else "N", of(WEST, b),
+                            "" if a else "O", D), r"got none .300 not_a_number.*first row: 47\.25")
+       for a, b in (("", ""), ("N", "°O"))},
+    "millions": (table("lat,lon,depth", *MILLIONS, D),
+                 "Expected latitudes and longitudes in degrees"),
+    "packed minutes": (table("lat,lon,depth", *PACKED, D),
+                       "impossible_place.*degrees, minutes and"),
+    "a number of the row": (table("latitude,longitude,depth", T, LON, D),
+                            "209 of 300 rows have places or depths that cannot be"),
+    "a vehicle's with another sound": (
+        table("latitude,longitude,depth,dvl_altitude", LAT, LON, DIVES, D - DIVES), "sound_speed",
+        {"sound_scale": 0.98}),
+    **{wrong[:9]: ("\n".join([*LINES[:60], wrong, *LINES]), "expected JSON, .* line .line 61: ")
+       for wrong in ("[1, 2", '{"a": ' * 3000)},
+    "torn JSON": (json.dumps(POINTS, indent=1)[:-30],
+                  r"expected JSON, a whole document or .*line \d{4} column"),
+    "nothing": ("", "got no rows"),
+    "zeros": (9 * table("", LAT, LON, D) + "\0\n", "got binary data"),
+    "a cell without end": (table("lat,lon,depth", LAT, LON, D) + '50.1,"' + "9.2,4\n50.1," * 20_000,
+                           "cannot be read .row 302: field larger"),
+    "a line without end": ("1,2,3," * 50_000, "more than 65536 characters"),
+    "no row": ("x,y,z\n", "got none .no rows"),
+    "an empty depth": ("x,y,z\n1,2,\n", "expected soundings, got none .1 not_a_number"),
+    "names of nothing": ("a,b,c\n1,2,3\n", "log.csv: expected columns latitude, longitude, depth"),
+    "no such column": ("x,y,z\n1,2,3\n", "expected a column 'h', got x,y,z",
+                       {"columns": {"z": "h"}}),
+    "no such meaning": ("x,y,z\n1,2,3\n", "expected meanings x, y, latitude",
+                        {"columns": {"height": "z"}}),
+    "no such label": ("x,y,z\n1,2,3\n", "expected a column 'leg'", {"by": "leg"}),
+    "no such system": (table("x,y,z", EAST, NORTH, UP), "expected a code such as",
+                       {"crs": "EPSG:nonsense"}),
+}  # fmt: skip
+#: Depths that are placed between positions, which come seldom or are written in whole metres.
+PLACED = {
+    "castable sonar", "phone, blanks between fixes", "echosounder's software", "track of a plotter",
+    "depths and positions in rows of their own", "places in one cell that begin later",
+    "waypoints of a plotter", "places in one cell", "minutes of three decimals in one cell",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_each_kind_becomes_the_lake(kind, write):
+    case = READ[kind] if isinstance(READ[kind], tuple) else (READ[kind],)
+    text, options, said = (*case, {}, "")[:3] if len(case) != 2 else (*case, "")
+    found = read_soundings(write(text), ReadOptions(**options))
+    check(found, apart=1.0 if kind in PLACED else 0.25)
+    assert len(found) > 0.8 * COUNT or "of their own" in kind
+    written = found.source["understood"] + found.source["written"]
+    assert said in written and ("ground =" in written) == ("ground" in said)
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_what_nothing_says_is_asked_and_the_first_answer_is_right(kind, write, caplog):
+    text, said, options = (*ASKED[kind], {})[:3]
+    with pytest.raises(Question) as asked:
+        read_soundings(write(text), ReadOptions(**options))
+    assert re.search(said, str(asked.value)) and not caplog.records
+    first = options_of(next(iter(asked.value.answers.values())))
+    found = read_soundings(write(text), first)
+    check(found, apart=1.0 if kind in PLACED else 0.25)
+    if "six columns" in kind:
+        found = read_soundings(write(text), ReadOptions({**first.columns, "time": "1"}))
+        assert all(found.stamp_ns == [WHEN[i].timestamp() * 1e9 for i in found.row])
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_cannot_be_read_is_refused_without_advice(kind, write):
+    text, said, options = (*REFUSED[kind], {})[:3]
+    with pytest.raises(InputError) as refused:
+        read_soundings(write(text), ReadOptions(**options))
+    assert re.search(said, str(refused.value)) and not getattr(refused.value, "answers", ())
+
+
+def test_what_the_user_says_is_not_questioned(write):
+    path = write(table("latitude,longitude,z", LAT, LON, D))
+    assert (read_soundings(path, ReadOptions(trusted=True)).z > 0).all()
+    for columns in ({}, {"z": "z"}):  # only named
+        with pytest.raises(Question, match="100 % of the soundings above the water") as asked:
+            read_soundings(path, ReadOptions(columns))
+        assert ("--columns depth=z" in asked.value.answers.values()) == (not columns)
+    check(read_soundings(path, ReadOptions({"depth": "z"})))
+    vehicle = write(table("latitude,longitude,depth,altitude", LAT, LON, HOLDS, D - HOLDS))
+    check(read_soundings(vehicle, ReadOptions({"depth": "depth"})), HOLDS)
+
+
+def test_rows_without_an_altitude_are_refused_not_mapped_at_the_vehicle(write):
+    altitude = np.array(texts(D - DIVES, ".2f"), dtype=object)
+    altitude[[3, 4, 50]], altitude[70:80], altitude[90:95] = ["", "nan", "0.00"], "-1", "999"
+    found = read_soundings(write(table("latitude,longitude,depth,dvl_altitude", LAT, LON, DIVES,
+                                       altitude)))  # fmt: skip
+    check(found)
+    assert len(found) == COUNT - 18 and found.refused == {"no_reading": 18}
+
+
+def test_a_file_of_another_continent_may_have_its_columns_swapped(write):
+    east = texts(LONGITUDE + 130)  # 7.6 E
+    first = write(table("lat,lon,depth", LAT, east, D), "first.csv")
+    second = write(table("lat,lon,depth", east, LAT, D + 0.1), "second.csv")
+    with pytest.raises(Question, match=r"59\d\d km away. If they are swapped: --columns longitud"):
+        read_soundings([first, second])
