@@ -129,8 +129,8 @@ def read_json(path: Path) -> Table:
         names = flat(rows[0]) if len(rows) > 1 else ()
         return len({meaning for name in names for meaning in meanings_of(name)}), len(rows)
 
-    rows = [*map(flat, max(every.values(), key=telling, default=list[Any]()))]
-    return Table.of_rows(rows, "JSON", str(path))
+    best = max(every.values(), key=telling, default=list[Any]())
+    return Table.of_rows([*map(flat, best)], "JSON", str(path))
 
 
 def read_text(path: Path) -> Table:
