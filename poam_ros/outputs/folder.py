@@ -38,10 +38,11 @@ HELD_OUT = "held_out"
 MAP, SAVED = "map.npz", "saved"
 #: Rows of a table that are written at a time.
 ROWS = 10_000
-#: Where NumPy says that a table is wrong.
+#: Where NumPy says that a table is wrong, and that a row has more or fewer values than the header.
 AT_ROW = re.compile(r"at row (\d+)(, column \d+)?")
-#: Columns of text in tables of numbers.
-TEXTS = ("day", "file", "line", "other", "other_day")
+UNEXPECTED = re.compile(r"the dtype passed requires (\d+) columns but (\d+) were found")
+#: Columns of text in tables of numbers; ``verdict``: of crossings.csv in older folders.
+TEXTS = ("day", "file", "line", "other", "other_day", "verdict")
 #: Beginnings of a cell that a spreadsheet takes for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 #: Characters for which a cell is quoted.
@@ -155,9 +156,8 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> dict[str, np.ndarray]
                     rows, fields, delimiter=",", quotechar='"', comments=None, ndmin=1
                 )
         except ValueError as error:
-            raise ValueError(
-                AT_ROW.sub(_row_of_file, str(error).partition(";")[0].rstrip("."))
-            ) from None
+            told = UNEXPECTED.sub(r"expected \1 values, got \2", str(error).partition("; use")[0])
+            raise ValueError(AT_ROW.sub(_row_of_file, told.rstrip("."))) from None
     return {name: table[str(i)].astype(kinds[i]) for i, name in enumerate(header)}
 
 

@@ -12,6 +12,7 @@ from poam_ros.core.maps import ElevationMap
 from poam_ros.core.samples import Samples
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs import folder as results
+from poam_ros.outputs.crossings import COLUMNS, CrossingTable
 from poam_ros.outputs.run import SessionResults, read_unmapped, write_results
 
 
@@ -98,9 +99,9 @@ def test_missing_columns_and_short_rows_are_named(tmp_path):
         results.read_records(path, ("a", "c"))
     path.write_text("a,b\n1\n")
     for read in (results.read_records, results.read_table):
-        with pytest.raises(InputError, match="in row 2"):
+        with pytest.raises(InputError, match=r"expected 2 values.* in row 2"):
             read(path, ("a",))
-    for cell in ("", "x"):
+    for cell in ("", "x;y"):
         path.write_text(f"a,day,b\n1,2023-11-14,2\n3,,{cell}\n")
         with pytest.raises(InputError, match=rf"t\.csv: .*string '{cell}'.* in row 3, column 3"):
             results.read_table(path, ("a",))
@@ -114,6 +115,14 @@ def test_numbers_and_texts_of_a_table_have_their_types(tmp_path):
     assert table["line"].tolist() == ['a,"b"', "'=c"] and table["file"].tolist() == ["7", ""]
     results.write_table(path, ("x", "line"), [])
     assert [len(column) for column in results.read_table(path).values()] == [0, 0]
+
+
+def test_crossings_of_an_older_folder_are_read(tmp_path):
+    row = "L2,L1,,5.000,2.000,-0.983,27.241,26.259,,0"
+    text = f"{','.join(COLUMNS)},verdict\n{row},\"L2 is 0.98 m deeper, more than 0.86 m\"\n"
+    (tmp_path / "crossings.csv").write_text(text)
+    table = CrossingTable.read(tmp_path / "crossings.csv")
+    assert table.lines.tolist() == [["L2", "L1"]] and table.difference.tolist() == [-0.983]
 
 
 # --- Maps saved during a mission ---
