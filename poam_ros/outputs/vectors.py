@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import errno
 import json
-import re
 import warnings
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
 
 import numpy as np
 
@@ -37,12 +36,12 @@ DIGITS, METRES = 7, 3
 #: Files of soundings.
 ENDINGS = (".csv", ".gpkg", ".xyz")
 #: Colour (alpha, blue, green, red), width of lines and visibility of each kind in a KML file.
-STYLES = (
-    (LINE, "<LineStyle><color>ff703c14</color><width>1.5</width></LineStyle>", "1"),
+KML_STYLES = (
+    (LINE, "<LineStyle><color>ff703c14</color><width>1.5</width></LineStyle>", 1),
     (AREA, "<LineStyle><width>0</width></LineStyle><PolyStyle><color>30c08040</color></PolyStyle>",
-     "0"),
+     0),
     (BAND, "<LineStyle><width>0</width></LineStyle><PolyStyle><color>4000a5ff</color></PolyStyle>",
-     "0"),
+     0),
 )  # fmt: skip
 
 
@@ -150,18 +149,45 @@ def geojson(chart: Chart, name: str) -> dict[str, bytes]:
 
 
 def kml(chart: Chart, name: str) -> dict[str, bytes]:
-    """Folders of lines, areas and bands, in degrees (OGC 12-007r2)."""
-    described = "; ".join(f"{key}: {text}" for key, text in chart.provenance.items())
-    content = dataset_of(
-        name, _layers(chart, degrees=True), WGS84, driver="LIBKML",
-        dataset_options={"NAME": chart.provenance["title"], "DESCRIPTION": described},
-        layer_options={kind: {"FOLDER": "YES", "VISIBILITY": shown} for kind, _, shown in STYLES},
-    )  # fmt: skip
-    # GDAL has the styles of single features alone, which pyogrio does not pass on.
-    styles = "".join(f'<Style id="{kind}">{style}</Style>' for kind, style, _ in STYLES)
-    content = content.replace(b"<Schema ", styles.encode() + b"<Schema ", 1)
-    own = rb'(<ExtendedData>\s*<SchemaData schemaUrl="#(\w+)\.schema">)'
-    return {name: re.sub(own, rb"<styleUrl>#\2</styleUrl>\1", content)}
+    """Folders of lines, areas and bands, in degrees (OGC 12-007r2).
+
+    Written here: pyogrio passes no styles to GDAL's driver, which refuses borders that touch
+    themselves where they are rounded, and is silent where the disk is full.
+    """
+
+    def places(tag: str, line: Any) -> str:
+        text = " ".join(f"{lon:.7f},{lat:.7f}" for lon, lat in line.coords)
+        return f"<{tag}><coordinates>{text}</coordinates></{tag}>"
+
+    folders = dict.fromkeys((kind for kind, *_ in KML_STYLES), "")
+    for kind, level, shape, attributes in contours(chart, degrees=True):
+        data = "".join(
+            f'<Data name="{key}"><value>{value}</value></Data>'
+            for key, value in {"kind": kind, **attributes}.items()
+        )
+        if kind == LINE:
+            geometry = places("LineString", shape)
+        else:
+            rings = (("outer", shape.exterior), *(("inner", hole) for hole in shape.interiors))
+            borders = (f"<{side}BoundaryIs>{places('LinearRing', ring)}</{side}BoundaryIs>"
+                       for side, ring in rings)  # fmt: skip
+            geometry = f"<Polygon>{''.join(borders)}</Polygon>"
+        folders[kind] += (
+            f"<Placemark><name>{level:g} {chart.settings.units}</name><styleUrl>#{kind}</styleUrl>"
+            f"<ExtendedData>{data}</ExtendedData>{geometry}</Placemark>"
+        )
+    described = escape("; ".join(f"{key}: {text}" for key, text in chart.provenance.items()))
+    styles = "".join(f'<Style id="{kind}">{style}</Style>' for kind, style, _ in KML_STYLES)
+    body = "".join(
+        f"<Folder><name>{kind}</name><visibility>{shown}</visibility>{folders[kind]}</Folder>"
+        for kind, _, shown in KML_STYLES
+    )
+    text = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<kml xmlns="http://www.opengis.net/kml/2.2">'
+        f"<Document><name>{escape(chart.provenance['title'])}</name>"
+        f"<description>{described}</description>{styles}{body}</Document></kml>\n"
+    )
+    return {name: text.encode()}
 
 
 def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
@@ -170,46 +196,29 @@ def geopackage(chart: Chart, name: str) -> dict[str, bytes]:
     Raises:
         OSError: the folder for temporary files is full.
     """
-    crs = chart.crs_wkt if chart.place is not None else None
-    layers, texts = _layers(chart), dict(chart.provenance)
-    return {name: dataset_of(name, layers, crs, dataset_metadata=texts)}
-
-
-#: Layers by name: kind of geometry, geometries of shapely [N], and columns [N].
-Layers = Mapping[str, tuple[str, np.ndarray, Mapping[str, np.ndarray]]]
-
-
-def _layers(chart: Chart, degrees: bool = False) -> Layers:
-    """The contours of a map, as layers of their kinds; in degrees with names of the features."""
-    layers, features = {}, contours(chart, degrees)
+    layers, features = {}, contours(chart)
     for kind, geometry in ((LINE, "LineString"), (AREA, "Polygon"), (BAND, "Polygon")):
         chosen = [feature for feature in features if feature.kind == kind]
         names = [_level_name(chart), *(("low", "high", "closed") if kind == LINE else ())]
         columns = {key: np.array([f.attributes[key] for f in chosen], dtype=float) for key in names}
-        if degrees:
-            titles = [f"{f.level:g} {chart.settings.units}" for f in chosen]
-            columns["Name"] = np.array(titles, dtype=object)
         layers[kind] = geometry, np.array([f.shape for f in chosen], dtype=object), columns
-    return layers
+    crs = chart.crs_wkt if chart.place is not None else None
+    return {name: geopackage_of(name, layers, crs, dict(chart.provenance))}
 
 
-def dataset_of(
+def geopackage_of(
     name: str,
-    layers: Layers,
+    layers: Mapping[str, tuple[str, np.ndarray, Mapping[str, np.ndarray]]],
     crs: str | None,
-    driver: str = "GPKG",
-    layer_options: Mapping[str, dict[str, str]] = MappingProxyType({}),
-    **options: dict[str, str],
+    metadata: dict[str, str] | None = None,
 ) -> bytes:
-    """The content of a file of one of GDAL's vector drivers.
+    """The content of a GeoPackage.
 
     Args:
         name: of the file, for messages.
-        layers: of the file.
+        layers: kind of geometry, geometries of shapely [N], and columns [N], by name of the layer.
         crs: coordinate system; None: unknown.
-        driver: GDAL's.
-        layer_options: of the driver, by name of the layer.
-        options: ``dataset_metadata`` and ``dataset_options``, as of pyogrio.
+        metadata: of the dataset.
 
     Raises:
         InputError: pyogrio is not installed.
@@ -221,13 +230,14 @@ def dataset_of(
 
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # without an origin there is no system
-        path = f"{folder}/layers{Path(name).suffix}"
+        path = f"{folder}/layers.gpkg"
         for number, (layer, (kind, shapes, columns)) in enumerate(layers.items()):
+            first = number == 0
             try:
                 raw.write(
                     path, shapely.to_wkb(shapes), [*columns.values()], [*columns], layer=layer,
-                    driver=driver, geometry_type=kind, crs=crs, append=number > 0,
-                    layer_options=layer_options.get(layer), **({} if number else options),
+                    driver="GPKG", geometry_type=kind, crs=crs, append=not first,
+                    dataset_metadata=metadata if first else None,
                 )  # fmt: skip
             except RuntimeError as error:  # GDAL's, which repeats all of its SQL
                 why = str(error).rpartition(": ")[2]
@@ -274,7 +284,7 @@ def export_soundings(run: Run | Path, to: Path, settings: ExportSettings) -> Pat
             import shapely
         shapes = shapely.points(*(columns.pop(name) for name in names))
         fields = {k: v.astype(object) if v.dtype.kind == "U" else v for k, v in columns.items()}
-        content = dataset_of(to.name, {"soundings": ("Point", shapes, fields)}, crs)
+        content = geopackage_of(to.name, {"soundings": ("Point", shapes, fields)}, crs)
         with atomic_write(to) as file:
             file.write(content)
         return to

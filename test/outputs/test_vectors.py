@@ -20,7 +20,7 @@ from poam_ros.importers.readers import read_soundings
 from poam_ros.outputs import folder as files
 from poam_ros.outputs.chart import ExportSettings, read_chart
 from poam_ros.outputs.exports import export
-from poam_ros.outputs.vectors import AREA, BAND, LINE, contours, levels_of
+from poam_ros.outputs.vectors import AREA, BAND, LINE, Feature, contours, levels_of
 
 from .conftest import ground
 
@@ -126,6 +126,16 @@ def test_contours_of_all_formats_are_the_same_to_geopandas(lake, tmp_path):
         assert list(found[kind, "gpkg"]) == [3, 4, 5, 6, 7]
         for ending in ("geojson", "kml"):
             assert found[kind, ending] == pytest.approx(found[kind, "gpkg"], rel=1e-3), ending
+
+
+def test_a_border_that_touches_itself_is_written(lake, monkeypatch):
+    """As some do where degrees are rounded."""
+    shapely = pytest.importorskip("shapely")
+    border = shapely.Polygon([(25, 60), (25.2, 60.2), (25.2, 60), (25, 60.2)])
+    found = [Feature(AREA, 3.0, border, {"depth": 3.0})]
+    monkeypatch.setattr("poam_ros.outputs.vectors.contours", lambda *_, **__: found)
+    (path,) = export(lake, lake / "c.kml", ExportSettings(**PLACE, depth=True))
+    assert path.read_text().count("<Polygon>") == 1
 
 
 def test_levels():
