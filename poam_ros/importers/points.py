@@ -3,11 +3,11 @@ of Signal K (a line of JSON each), and the CSV of InfluxDB."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -23,7 +23,7 @@ from ..core.reading import LONGEST_LINE, MemoryMeter, refuse_large_dataset
 from .columns import MEANINGS, Table, meanings_of
 from .options import ReadOptions
 from .raw import RawSoundings
-from .tables import read_text, soundings
+from .tables import soundings
 
 #: Endings of files of points. (A GeoPackage has its signature at byte 68.)
 FEATURE_FILES = (".geojson", ".gpkg", ".shp", ".fgb", ".kml")
@@ -197,8 +197,9 @@ def read_signalk(path: Path, options: ReadOptions) -> RawSoundings:
                     memory.add(VALUE_BYTES)
                     counts[full, source] += 1
                     times[time][full, source] = "" if each is None else str(each)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (OSError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read ({reason})") from None
     columns = dict[tuple[str, str], str]()
     for name, source in (key for key, _ in counts.most_common()):
         columns[name, source] = f"{name} ({source})" if name in columns.values() else name
@@ -224,15 +225,21 @@ def _deltas(path: Path, refused: Counter[str]) -> Iterator[Value]:
 
 
 def _values(path: Path, refused: Counter[str]) -> Iterator[Value]:
-    """The values of InfluxDB's table: a row each, with the name of a field."""
-    columns, none = read_text(path).columns, repeat("")
-    source = columns.get("source", columns.get("$source", none))
-    others = (columns.get(name, none) for name in ("_measurement", "_field", "_time", "_value"))
-    for own, name, field, time, value in zip(source, *others, strict=False):
-        try:
-            every = json.loads(value) if value.startswith("{") else value
-        except ValueError:
-            refused["bad_message"] += 1
-            continue
-        field = "" if every is not value or field == "value" else field
-        yield own, ".".join(filter(None, (name, field))), time, every
+    """The values of InfluxDB's tables, one below the other, each with columns of its own: a row
+    each, with the name of a field."""
+    header: list[str] = []
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        for row in csv.reader(file):
+            if {"_time", "_value"} <= {*row}:
+                header = row
+            elif row and not row[0].startswith("#"):
+                try:
+                    cells = dict(zip(header, row, strict=True))
+                    value, field = cells["_value"], cells.get("_field", "")
+                    every = json.loads(value) if value.startswith("{") else value
+                except (ValueError, KeyError):
+                    refused["bad_message"] += 1
+                    continue
+                field = "" if every is not value or field == "value" else field
+                name = ".".join(filter(None, (cells.get("_measurement"), field)))
+                yield cells.get("source", cells.get("$source", "")), name, cells["_time"], every

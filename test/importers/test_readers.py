@@ -128,15 +128,19 @@ def server(path):
 
 def influx(path):
     """InfluxDB: a table for each field, with a header of its own."""
-    head = ",result,table,_time,_value,_field,_measurement,source"
+    head = ["_time", "_value", "_field", "_measurement", "source"]
     every = (("lat", "navigation.position", LATITUDE), ("lon", "navigation.position", LONGITUDE),
              ("value", "environment.depth.belowTransducer", DEPTH))  # fmt: skip
     lines = []
     for table, (field, name, values) in enumerate(every):
-        lines += ["#datatype,string,long,dateTime:RFC3339,double,string,string,string", head]
+        head = head[1:] + head[:1]
+        lines += ["#datatype,string,long,dateTime:RFC3339,double,string,string,string",
+                  ",".join((",result,table", *head))]  # fmt: skip
         for i, value in enumerate(values.tolist()):
             when = f"{BEGIN + timedelta(seconds=i):%Y-%m-%dT%H:%M:%SZ}"
-            lines.append(f",,{table},{when},{value!r},{field},{name},s")
+            cells = {"_time": when, "_value": repr(value), "_field": field,
+                     "_measurement": name, "source": "s"}  # fmt: skip
+            lines.append(",".join((f",,{table}", *(cells[each] for each in head))))
         lines.append("")
     path.write_text("\r\n".join(lines), newline="")
     return path
