@@ -15,7 +15,8 @@ from ..core.errors import InputError
 
 #: Units of lengths: their size in m, and further spellings.
 _LENGTHS = {
-    "m": (1.0, "meter meters metre metres mtr"), "ft": (0.3048, "feet foot ftus usft"),
+    "m": (1.0, "meter meters metre metres mtr"),
+    "ft": (0.3048, "feet foot ftus usft fuss fuß pieds pies"),
     "fathom": (1.8288, "fathoms fm fms ftm"), "cm": (0.01, "centimeters centimetres"),
     "mm": (0.001, "millimeters millimetres"), "dm": (0.1, "decimeters decimetres"),
     "in": (0.0254, "inch inches"), "yd": (0.9144, "yds yard yards"), "km": (1000.0, ""),
@@ -47,7 +48,8 @@ _SECONDS = re.compile(r"(m ?\d+(?:\.\d*)?) ?s$", re.IGNORECASE)
 #: A date, of which 20250117 stands before a time only, and a time of day, with colons or packed.
 _TIME = re.compile(
     r"(?:(?:(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?!\d)|(\d{4})(\d\d)(\d\d)(?=[T, ]))[T, ]*)?"
-    r"(?:(\d{1,2}):?(\d\d?)(?::?(\d\d?(?:[.,]\d+)?))?\s*([AP]M)?\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?)?",
+    r"(?:(?=\d{1,2}:|\d{6}(?!\d))(\d{1,2})(:?)(\d\d?)(?:\9(\d\d?(?:[.,]\d+)?))?"
+    r"\s*([AP]M)?\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?)?",
     re.IGNORECASE,
 )
 NAN = float("nan")
@@ -166,15 +168,15 @@ class Times:
             plain = number(text, "s")
             # Seconds; or Unix time in milli-, micro- or nanoseconds.
             return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
-        hours, minutes = int(found[8] or 0), int(found[9] or 0)
-        seconds = float((found[10] or "0").replace(",", "."))
-        if found[11]:
-            hours = hours % 12 + 12 * (found[11].upper() == "PM")
+        hours, minutes = int(found[8] or 0), int(found[10] or 0)
+        seconds = float((found[11] or "0").replace(",", "."))
+        if found[12]:
+            hours = hours % 12 + 12 * (found[12].upper() == "PM")
         if hours > 24 or minutes > 59 or seconds >= 61:
             return NAN
         day = east = 0.0
-        if found[12] and found[12][0] in "+-":
-            zone = found[12].replace(":", "")
+        if found[13] and found[13][0] in "+-":
+            zone = found[13].replace(":", "")
             east = float(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[3:]))
         if found[2] or found[5]:
             year, month, date = (int(found[i]) for i in ((1, 3, 4) if found[2] else (5, 6, 7)))

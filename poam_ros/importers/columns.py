@@ -112,7 +112,9 @@ class Column:
         self.meanings, (words, inside) = meanings_of(name), _split(name)
         self.words = words_of(name)
         self.origin = min((FROM[word] for word in self.words if word in FROM), default=UNSAID)
-        if other := {self.beside, *(inside or words[1:][-1:])} & NO_LENGTHS:
+        units = inside or words[-1:] * (len(words) > 1)
+        # Of more words the first one is the unit: m a.s.l. is no speed.
+        if other := {self.beside, "/".join(units), *units[:1]} & NO_LENGTHS:
             self.meanings = [each for each in self.meanings if each not in HEIGHTS]
         self.is_other = bool(other or _OTHER.search(" ".join(words)))
 
@@ -141,8 +143,8 @@ class Column:
         """Of its lengths, a key of ``UNITS``: as it stands beside most values, or as its name or
         the row of units says it; empty: nothing does."""
         found = Counter(each[1] for each in map(value_with_unit, self.filled) if each)
-        own = SPELLINGS.get(self.beside, "")
-        return next(iter(found.most_common(1)), [unit_of(self.name)])[0] or own * (own in UNITS)
+        own = unit_of(self.name) or unit_of(f"({self.beside})")
+        return next(iter(found.most_common(1)), [own])[0]
 
     @cached_property
     def values(self) -> np.ndarray:
@@ -164,6 +166,7 @@ class Column:
         if cells and sum(map(is_date, cells)) > MOST * len(cells):
             return "date and time" if ":" in cells[0] else "date"
         goes_on = len(finite) > max(1, MOST * len(self.values)) and finite.min() > UNIX_TIME
+        goes_on = goes_on and np.ptp(finite) > 0  # no serial number
         return "time" if goes_on and (np.diff(finite) >= 0).mean() > MOST else ""
 
     @cached_property
@@ -234,17 +237,27 @@ class Table:
         """The names, as text."""
         return shown(",".join(self.columns), 120)
 
-    def times(self, given: Mapping[str, str]) -> dict[str, Column]:
-        """The columns of dates and times by meaning, in the order of their texts: those that
-        options name (``given``), or else by what their values and names say."""
+    @cached_property
+    def six(self) -> dict[str, Column]:
+        """The columns of times in six columns, by meaning; empty without them."""
         every = [*self.columns.values()]
         for six in (every[at : at + 6] for at in range(len(every) - 5)):
             parts = np.column_stack([each.values for each in six])
             whole = len(parts) >= FEWEST and not (parts[:, :5] % 1).any()
             if whole and ((CALENDAR[0] <= parts) & (parts <= CALENDAR[1])).all():
                 return dict(zip(CLOCK, six, strict=True))
+        return {}
+
+    def times(self, given: Mapping[str, str]) -> dict[str, Column]:
+        """The columns of dates and times by meaning, in the order of their texts: those that
+        options name (``given``), or else by what their values and names say."""
+        if self.six:
+            return self.six
+        every = [*self.columns.values()]
         pool = [e for e in every if "time" in e.meanings or (e.clock and "date" in e.meanings)]
-        pool = sorted(pool, key=lambda each: not each.clock) or [e for e in every if e.clock]
+        # Of those without a meaning, as a longitude times 10,000,000 may count up, too.
+        pool = pool or [each for each in every if each.clock and not each.meanings]
+        pool.sort(key=lambda each: not each.clock)
         own = [self.columns[given[meaning]] for meaning in WHEN if meaning in given]
         if "time" in given:  # beside it there may be a date
             pool = [each for each in pool if (each.clock, own[-1].clock) == ("date", "time")]
@@ -265,7 +278,8 @@ class Table:
                 raise InputError(
                     f"{where}: --columns: expected a column '{name}', got {self.header}"
                 )
-        free = [each for name, each in self.columns.items() if name not in given.values()]
+        known = {*given.values(), *(each.name for each in self.six.values())}  # Y may be a year
+        free = [each for name, each in self.columns.items() if name not in known]
         found = {meaning: [each for each in free if meaning in each.meanings]
                  for meaning in MEANINGS}  # fmt: skip
         found |= {meaning: [self.columns[name]] for meaning, name in given.items()}

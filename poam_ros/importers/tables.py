@@ -83,8 +83,8 @@ def table_of(path: Path) -> Table:
 
 def read_json(path: Path) -> Table:
     """The table in JSON: objects in lines, or in one document those of the same keys, as of several
-    tracks, or lists of one length; of several kinds the one whose names mean the most, or else the
-    most frequent. Keys are the columns, those of an object in it with a point between.
+    tracks, or lists of one length; of several kinds the most frequent of those whose names mean
+    places and heights. Keys are the columns, those of an object in it with a point between.
 
     Raises:
         InputError: it is no JSON, or takes too much memory.
@@ -126,8 +126,8 @@ def read_json(path: Path) -> Table:
                              f"(line {text.count(LF, 0, at) + 1}: {error})") from None  # fmt: skip
 
     def telling(rows: list[Any]) -> tuple[int, int]:
-        names = flat(rows[0]) if len(rows) > 1 else ()
-        return len({meaning for name in names for meaning in meanings_of(name)}), len(rows)
+        means = {m for name in (flat(rows[0]) if len(rows) > 1 else ()) for m in meanings_of(name)}
+        return min(3, len(means & {*HEIGHTS, *chain(*PLACES)})), len(rows)
 
     best = max(every.values(), key=telling, default=list[Any]())
     return Table.of_rows([*map(flat, best)], "JSON", str(path))
@@ -194,9 +194,13 @@ def _useful(file: TextIO, path: Path) -> Iterator[str]:
 
 
 def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
-    if separator is None:
-        lines = (" ".join(line.split()) for line in lines)
-    rows = csv.reader(lines, delimiter=separator or " ", skipinitialspace=True)
+    if separator is None:  # a quote that nothing closes ends with its line
+        for line in lines:
+            cells = line.split()
+            own = csv.reader([" ".join(cells)], delimiter=" ", skipinitialspace=True)
+            yield next(own) if '"' in line else cells
+        return
+    rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     at = 1
     try:
         for row in rows:
@@ -313,7 +317,8 @@ def soundings(
     height = height + down * options.keel / UNITS[unit]
     labels = {}
     for name in table.columns.keys() & {*options.labels, LINE, options.by or LINE}:
-        texts, code = np.unique([cell.strip() for cell in table.columns[name]], return_inverse=True)
+        cells = np.array([cell.strip() for cell in table.columns[name]], dtype=object)
+        texts, code = np.unique(cells, return_inverse=True)
         labels[name] = Labels(code[kept], tuple(texts.tolist()))
     found = RawSoundings(
         place, height, degrees, down, said, crs, stamp_ns if timed.any() else None, row, labels,

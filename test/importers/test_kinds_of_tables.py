@@ -124,7 +124,12 @@ READ = {
         "fix,depth", np.where((T >= 50) & (T % 9 > 0), of('"', LAT, ", ", LON, '"'), ""), D),
     "quoted decimal commas": table("lat,lon,depth", *(
         [f'"{v}"' for v in each] for each in (LAT, LON, texts(D, ".2f")))).replace(".", ","),
+    "stations above soundings": json.dumps({
+        "stations": [{"latitude": 47, "longitude": -122, "elevation": i, "date": "2025-01-17",
+                      "x": i, "quality": 9} for i in range(40)], "soundings": POINTS}),
     # Layouts.
+    "a quote that nothing closes": table("lat lon depth remark", LAT, LON, D,
+                                         np.where(T == 150, '"shore', "-"), separator=" "),
     "blanks": table("lat lon depth", LAT, of("  ", LON), D, separator=" "),
     "comments": "# made by a sounder\n#\n\n" + table("Lat,Lon,Depth", LAT, LON, D),
     "remarks": "Survey of Monday\nBoat: Ada\n" + table("Lat,Lon,Depth", LAT, LON, D),
@@ -160,6 +165,15 @@ READ = {
     "a column of units": table("lat,lon,depth,Depth Units", LAT, LON, FT, "Feet"),
     "from the transducer and the surface": table("lat,lon,DBT,DBS", LAT, LON, D - 0.5, D),
     "numbers of rows": table("#,lat,lon,depth", T, LAT, LON, D),
+    "heights above the sea": table("lat,lon,Elevation (m a.s.l.)", LAT, LON, UP),
+    "feet above the sea": table("lat,lon,elevation\ndeg,deg,ft a.s.l.", LAT, LON, UP / FOOT),
+    "German feet": table("Breite,Länge,Tiefe\nGrad,Grad,Fuß", LAT, LON, FT),
+    # No times: a serial number, and numbers of rows beside a date.
+    "a serial number": (table("serial,lat,lon,depth", "4000000000", LAT, LON, D), {}, "(m)sep"),
+    "numbers beside a date": (table("date,time,lat,lon,depth", "2025-01-17", 10_000 + T, LAT, LON,
+                                    D), {}, "times not read, such as 2025-01-17 10000"),
+    "a year called Y": table("Y,M,D,h,m,s,X,Y,depth", *np.array(
+        [when.timetuple()[:6] for when in WHEN]).T, EAST, NORTH, D),
     # Eastings.
     **{header: (table(header, EAST / FOOT, NORTH / FOOT, FT), {}, "(ft)") for header in (
         "Easting (ft),Northing (ft),Depth (ft)", "X_ft,Y_ft,Depth_ft", "x,y,depth\nft,ft,ft")},
@@ -358,6 +372,11 @@ def test_what_the_user_says_is_not_questioned(write):
     check(read_soundings(path, ReadOptions({"depth": "z"})))
     vehicle = write(table("latitude,longitude,depth,altitude", LAT, LON, HOLDS, D - HOLDS))
     check(read_soundings(vehicle, ReadOptions({"depth": "depth"})), HOLDS)
+
+
+def test_integers_of_longitudes_that_rise_are_no_times(write):
+    east = sorted(each.strip("-") for each in INTEGERS[1])
+    assert read_soundings(write(table("lat,lon,depth", INTEGERS[0], east, D))).stamp_ns is None
 
 
 def test_rows_without_an_altitude_are_refused_not_mapped_at_the_vehicle(write):
