@@ -96,6 +96,7 @@ class Guidance:
         self._watchdog = Watchdog(instance(WatchdogSettings, values), areas)
         self.autopilot = Autopilot()
         self._jumps = JumpDetector()
+        self._draws, self._planner = draws, chosen_planner(values)
         self.store = MissionStore(instance(MissionStoreSettings, values), draws, ahead_s)
         try:
             self.found = self.store.restore(self.mission)
@@ -105,7 +106,6 @@ class Guidance:
         self.ahead_s = self.store.ahead_s
         self.fault: str | None = None
         self.target = MapTarget(instance(TargetSettings, values), self.mission)
-        self._draws, self._planner = draws, chosen_planner(values)
         self.map: ElevationMap | None = None
         self.z, self.yaw, self._now_s = 0.0, math.nan, 0.0
         self._sailed_z: float | None = None  # of the vehicle when an operator let it go, in m
@@ -118,7 +118,7 @@ class Guidance:
         try:
             self._planner = chosen_planner(values)
         except InputError as error:
-            self._warn("planner", str(error))
+            self._warn("planner", f"{error}; the options before stay in use")
         self.mission.change(self._arrival, values["max_samples"], values["max_duration"])
         self._watchdog.settings = instance(WatchdogSettings, values)
         self.target.settings = instance(TargetSettings, values)

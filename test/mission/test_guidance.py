@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from poam_ros.core.clock import Moment
+from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent, Grid
 from poam_ros.core.maps import ElevationMap
+from poam_ros.core.settings import Settings, setting
 from poam_ros.frontend.odometry import VehicleState
 from poam_ros.frontend.pings import RawPing
 from poam_ros.mission.guidance import Guidance
+from poam_ros.planning.planners import PLANNERS, PlannerEntry
 from poam_ros.ros.parameters import PLANNER
 
 WORKSPACE = Extent(0, 20, 0, 20)
@@ -49,6 +54,45 @@ def test_a_mission_is_given_goals_from_the_first_map_on_and_a_start_begins_anew(
     assert guidance.command("resume", now)[0] and guidance.command("stop", now)[0]
     assert guidance.target.status is not None
     assert guidance.command("start", now)[0] and guidance.target.status is None
+
+
+@dataclass(frozen=True)
+class Reach(Settings):
+    prefix = "near"
+    reach: float = setting(9.0, "Reach", "m", mutable=True)
+
+    def __post_init__(self):
+        if self.reach < 0:
+            raise InputError(f"near.reach: expected at least 0, got {self.reach:g}")
+
+
+def test_new_options_of_a_planner_are_for_the_next_goal_and_wrong_ones_change_nothing(
+    monkeypatch, tmp_path
+):
+    used, said = [], []
+
+    def near(view, situation, options, rng):
+        used.append(options.reach)
+        return np.array([[5.0, 5.0 + len(used)]])
+
+    monkeypatch.setitem(PLANNERS, "near", PlannerEntry(near, Reach))
+    values = VALUES | {"planner": "near", "near.reach": -1.0, "mission_dir": str(tmp_path)}
+    with pytest.raises(InputError, match="near.reach: expected at least 0, got -1"):
+        Guidance(values, lambda *_: None)
+    values["near.reach"] = 7.0
+    guidance = Guidance(values, lambda *words: said.append(words))  # the folder is free again
+    guidance.command("start", 0.5)
+    for now, reach in enumerate((7.0, 3.0, -2.0, 4.0), 1):
+        values["near.reach"] = reach
+        guidance.change()
+        guidance.mission.goals.clear()
+        guidance.draw(chart(), Moment(now * 10**9, now))
+        guidance.locate(VehicleState(now * 10**9, (1.0, 1.0, 0.0)), 0.0, Moment(now * 10**9, now))
+        guidance.locate(VehicleState(now * 10**9, (1.0, 1.0, 0.0)), 0.0, Moment(now * 10**9, now))
+    guidance.close()
+    assert used == [7.0, 3.0, 3.0, 4.0]
+    text = "near.reach: expected at least 0, got -2; the options before stay in use"
+    assert said == [("planner", text)]
 
 
 @pytest.mark.parametrize(
