@@ -180,8 +180,9 @@ TOO_CLOSE = "too_close"  # a reason of refusal
 #: A range that is repeated for so long (s), so often and over so many m is hardly a flat bottom's.
 LOST_S, LOST_COUNT, LOST_M = 60.0, 15, 15.0
 #: So is one that is held so many times as often as usual. It is false if the median of so many
-#: after it differs by this (m), and by this share of the range, or if soundings beside it do:
-#: within this share of the length over which it is held.
+#: after it differs by this (m), and by this share of the range, the first of them by half of that
+#: (by less where a flat bottom ends at a slope), or if soundings beside it do: within this share of
+#: the length over which it is held.
 TIMES, AFTER, CHANGES, OF_RANGE, BESIDE = 5.0, 5, 0.3, 0.06, 0.25
 #: A sounder that finds the bottom again jumps to it by so many steps of its resolution.
 RESUMES = 5
@@ -318,8 +319,8 @@ def held_readings(
     though they end with a step, or with the record.
 
     A run of the same reading, longer than any flat bottom gives in this record, is false where the
-    bottom is another one at its end, or changes along it on lines beside it. Its first reading was
-    measured.
+    bottom is at once another one at its end, or changes along it on lines beside it. Its first
+    reading was measured.
 
     Args:
         xy: places in the order of the record [N, 2], in m.
@@ -347,13 +348,13 @@ def held_readings(
     step = changes[changes > 0].min(initial=np.inf)
     for begin, end in zip(begins[long].tolist(), ends[long].tolist(), strict=True):
         held = slice(begin + 1, end)
-        after = z[end : end + AFTER][piece[end : end + AFTER] == piece[begin]]
+        after = z[end : end + AFTER][piece[end : end + AFTER] == piece[begin]] - z[end - 1]
         reach = BESIDE * (along[end - 1] - along[begin])
         near, match = tree.query(xy[held], distance_upper_bound=reach)
         known = np.isfinite(near)
         beside = z[others[match[known]]]
         limit = max(CHANGES, OF_RANGE * abs(reading[begin]))
-        if (len(after) and abs(float(np.median(after)) - z[end - 1]) > limit) or (
+        if (len(after) and limit < abs(float(np.median(after))) < 2 * abs(after[0])) or (
             2 * len(beside) > end - begin
             and np.quantile(np.abs(beside - z[held][known]), 0.75) > limit
             and np.ptp(np.quantile(beside, (0.1, 0.9))) > limit
