@@ -167,7 +167,7 @@ def test_a_depth_that_is_held_is_refused_where_the_bottom_beside_it_changes(capl
         assert np.flatnonzero(frozen("log", xy, held)).tolist() == list(range(begin, end))
     assert not frozen("log", xy, depth).any()
     for slope in (1 / 30, 1 / 3):  # of the bottom beyond the flat part
-        flat = np.where(xy[:, 0] < 60, 5.0, np.round(5 + (xy[:, 0] - 60) * slope, 1))
+        flat = np.where(xy[:, 0] > 68, 5.0, np.round(5 + (68 - xy[:, 0]) * slope, 1))
         assert not frozen("log", xy, flat).any()
     assert not caplog.records
 

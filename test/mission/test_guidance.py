@@ -77,7 +77,7 @@ def test_new_options_of_a_planner_are_for_the_next_goal_and_wrong_ones_change_no
 
     monkeypatch.setitem(PLANNERS, "near", PlannerEntry(near, Reach))
     values = VALUES | {"planner": "near", "near.reach": -1.0, "mission_dir": str(tmp_path)}
-    with pytest.raises(InputError, match=r"near\.reach: expected at least 0, got -1"):
+    with pytest.raises(InputError, match=r"near\.reach: expected at least 0, got -1") as _failed:
         Guidance(values, lambda *_: None)
     values["near.reach"] = 7.0
     guidance = Guidance(values, lambda *words: said.append(words))  # the folder is free again
