@@ -336,6 +336,10 @@ def test_each_kind_becomes_the_lake(kind, write):
     found = read_soundings(write(text), ReadOptions(**options))
     check(found, apart=1.0 if kind in PLACED else 0.25)
     assert len(found) > 0.8 * COUNT or "of their own" in kind
+    if found.projection is None or "crs" in options:  # x and y lie where they are said to lie
+        here = found.projection and found.projection.local_metres(LATITUDE, LONGITUDE)
+        true = np.column_stack((EAST, NORTH)) if here is None else here
+        np.testing.assert_allclose(found.xy, true[found.row], atol=0.02)
     written = found.source["understood"] + found.source["written"]
     assert said in written and ("ground =" in written) == ("ground" in said)
 
