@@ -82,7 +82,10 @@ READ = {
                                          some(3, LAT, "null"), some(3, LON, "null"), "4", D),
     "sonar with confidence": table(
         "Time,Depth (mm),Confidence (%),Latitude,Longitude", of(DAY, " ", CLOCK),
-        texts(np.where(T % 9, 1000 * D, 250), ".0f"), np.where(T % 9, 97, 12), LAT, LON),
+        texts(np.where(T % 9, 1000 * D, 250), ".0f"), np.where(T % 9, 97, 42), LAT, LON),
+    "sonar with a flag": table("valid,depth,lat,lon", np.where(T % 9, 1, 0),
+                               np.where(T % 9, D, 0.25), LAT, LON),
+    "a flag that most have not": table("quality,depth,lat,lon", np.where(T % 9, 0, 3), D, LAT, LON),
     "feet and metres": table("Lat,Lon,DEPTH,DEPTH_M", LAT, LON, FT, D),
     "spreadsheet": (sided("Breite;Länge;Wassertiefe (m)", LAT, LON, D), {}, "decimal commas"),
     "an old spreadsheet": sided("Breite;Länge;Wassertiefe (m)", LAT, LON, D).encode("cp1252"),
