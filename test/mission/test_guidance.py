@@ -54,6 +54,7 @@ def test_a_mission_is_given_goals_from_the_first_map_on_and_a_start_begins_anew(
     assert guidance.command("resume", now)[0] and guidance.command("stop", now)[0]
     assert guidance.target.status is not None
     assert guidance.command("start", now)[0] and guidance.target.status is None
+    assert mission.station is None
 
 
 @dataclass(frozen=True)
@@ -293,12 +294,23 @@ def homeward():
     return Homeward()
 
 
-@pytest.mark.parametrize("told", [("MANUAL", True, True), ("GUIDED", True, False)])
-def test_somebody_takes_over_or_the_link_is_lost(homeward, told):
-    homeward.guidance.autopilot.update(homeward.mission, "GUIDED", True, True)
-    homeward.guidance.autopilot.update(homeward.mission, *told)
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (("MANUAL", True, True), "the autopilot's mode is MANUAL; it was GUIDED at the start"),
+        (("GUIDED", False, True), "the vehicle was disarmed"),
+        (("GUIDED", True, False), "the autopilot is no longer connected"),
+    ],
+)
+def test_somebody_takes_over_or_the_link_is_lost(homeward, told, words):
+    pilot = homeward.guidance.autopilot
+    for armed in (False, True):  # after the start
+        pilot.update(homeward.mission, "GUIDED", armed, True)
+    assert homeward.mission.state == "returning"
+    pilot.update(homeward.mission, *told)
+    pilot.update(homeward.mission, "GUIDED", True, True)
     homeward.wait(60)
-    assert homeward.paused
+    assert homeward.paused and homeward.mission.reason == words
     assert homeward.guidance.taken_over == ""  # the way home is not mapped, whoever drives
     assert homeward.guidance.command("resume", homeward.time_s)[0]
     homeward.wait(2)

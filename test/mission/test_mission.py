@@ -206,25 +206,6 @@ def test_a_start_begins_the_pilot_and_the_budget():
     assert (mission.state, mission.reason) == ("done", "max_duration of 50 s has passed")
 
 
-def test_a_start_after_the_end_is_a_new_mission_on_the_same_map():
-    mission = waiting(max_samples=10)
-    mission.start(0.0)
-    finish_pilot(mission)
-    choose = Chooser([(1, 1)])
-    mission.set_planner(choose)
-    mission.count_samples(10)
-    assert (mission.state, mission.reason) == ("done", "max_samples of 10 reached")
-    assert str(mission.budget) == "10 samples"
-    assert mission.start(100.0)[0]
-    assert mission.state == "pilot" and mission.station is None
-    mission.count_samples(19)
-    assert mission.state == "pilot"
-    drive(mission, (3, 3), (0, 0), (5, 0), (10, 0), start=101.0)
-    assert mission.state == "exploring" and mission.goal.tolist() == [1, 1]
-    mission.count_samples(20)
-    assert mission.state == "done"
-
-
 def test_a_reset_of_the_mapper_restores_the_budget():
     mission = waiting(max_samples=10)
     mission.count_samples(50)
@@ -234,48 +215,6 @@ def test_a_reset_of_the_mapper_restores_the_budget():
     mission.learn(None)  # and its map is no more
     finish_pilot(mission)
     assert mission.needs_goal
-
-
-@pytest.mark.parametrize("how", ["pause", "done"])
-def test_pause_and_done_hold_where_the_vehicle_is_even_outside(how):
-    mission = make(max_samples=10)
-    drive(mission, (-3, 0), (14, 2))
-    assert mission.station is None
-    if how == "pause":
-        mission.pause()
-    else:
-        mission.count_samples(10)
-    assert mission.station.tolist() == [14, 2] and mission.goals.clipped == 1  # of the pilot alone
-    held = mission.station
-    drive(mission, (13, 2), start=9.0)
-    assert mission.station is held
-    if how == "pause":
-        mission.resume()
-        mission.pause()
-        assert mission.station is not held and mission.station.tolist() == [13, 2]
-
-
-def test_with_home_it_returns_at_the_end_and_holds_station():
-    wall = np.array([(-1.0, -5.0), (1.0, -5.0), (1.0, 5.0), (-1.0, 5.0)])
-    areas = NavigableArea(WORKSPACE, keep_outs=[wall], margin=0.5)
-    mission = PlannedMission(
-        np.array([[8.0, 0.0]]), WORKSPACE, areas=areas, max_samples=10, on_done="home"
-    )
-    drive(mission, (-8, 0))
-    assert mission.goal is not None and len(mission.plan) > 2  # round the wall
-    drive(mission, (8, 0), start=20.0)
-    mission.count_samples(10)
-    assert mission.state == "returning" and mission.station is None
-    drive(mission, (8, 0), start=30.0)
-    driven = [np.array([8.0, 0.0])]
-    for second in range(40, 60):
-        if mission.goal is None:
-            break
-        assert areas.leg_allowed(driven[-1], mission.goal[None])[0]
-        driven.append(mission.goal)
-        drive(mission, driven[-1], driven[-1], start=float(second))
-    assert mission.state == "done" and driven[-1].tolist() == [-8, 0]
-    assert mission.station.tolist() == [-8, 0]
 
 
 def test_a_home_outside_the_navigable_area_is_moved_into_it_and_counted():
