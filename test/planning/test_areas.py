@@ -179,14 +179,6 @@ def test_the_outside_of_a_polygon_is_not_entered():
     assert areas.outside(at(0, -34)) == pytest.approx(4.0)
 
 
-def test_a_keep_out_across_the_workspace_cuts_it_in_two():
-    wall = np.array([(-1, -40), (1, -40), (1, 40), (-1, 40)], dtype=float)
-    routes = Routes(NavigableArea(SQUARE, keep_outs=[wall], margin=1.0))
-    assert routes.route(at(-10, 0), at(10, 0)) is None
-    goals = np.array([(-20, 3), (20, 3), (0, 0)], dtype=float)
-    assert routes.reachable(at(-10, 0), goals).tolist() == [True, False, False]
-
-
 def test_the_direction_and_repeats_of_corners_do_not_matter():
     closed = np.vstack((BLOCK, BLOCK[:1]))
     for corners in (BLOCK, BLOCK[::-1], closed, np.repeat(BLOCK, 2, axis=0)):

@@ -143,17 +143,6 @@ REAL_DVL = own_field(
 )
 
 
-def with_lock(lock):
-    def ping(ns, far):
-        return BatteryState(header=header(ns, "dvl"), voltage=far, present=lock)
-
-    return ping
-
-
-DVL = {
-    "range_type": "sensor_msgs/msg/BatteryState", "range_field": "voltage",
-    "range_valid_field": "present",
-}  # fmt: skip
 CONFIDENCE = {
     "range_type": "sensor_msgs/msg/BatteryState", "range_field": "charge", "range_scale": 0.001,
     "range_valid_field": "percentage", "range_valid_min": 50.0,
@@ -202,8 +191,6 @@ DRIVERS = (
     Driver("a number", "", {"range_type": "std_msgs/msg/Float32", "range_field": "data"},
         ping=lambda ns, far: Float32(data=far), kind=Float32,
         state=lambda s: replace(s, stamp_ns=0)),
-    Driver("a DVL with bottom lock", "", DVL, ping=with_lock(True), kind=BatteryState),
-    Driver("a DVL without bottom lock", "nan", DVL, ping=with_lock(False), kind=BatteryState),
     Driver("a sonar that is sure", "", CONFIDENCE, ping=echo_sounder(51.0), kind=BatteryState),
     Driver("a sonar below 50 %", "nan", CONFIDENCE, ping=echo_sounder(49.0), kind=BatteryState),
     Driver("a Dvl with bottom lock", "", REAL_DVL, ping=a_dvl(True), kind=Dvl),
@@ -320,7 +307,7 @@ def test_corrections_without_a_covariance_are_still_refused(ros, eventually):
     [
         ({"range_type": "nobody_msgs/msg/Depth"}, "expected an installed message type"),
         ({"range_type": "std_msgs/msg/Float32"}, "range_field: expected the field"),
-        (DVL | {"range_field": "volts"}, "has no field 'volts', only header, voltage"),
+        (CONFIDENCE | {"range_field": "volts"}, "has no field 'volts', only header, voltage"),
     ],
 )
 def test_a_wrong_type_or_field_is_named(ros, parameters, words):

@@ -1,7 +1,6 @@
 """How nodes end: signals, failures, exit statuses; and that none uses shared memory, where a
 killed process leaves a port behind."""
 
-import functools
 import os
 import signal
 import subprocess
@@ -9,11 +8,7 @@ import sys
 
 import pytest
 
-from poam_ros.app.cli import MODULES
-
 pytest.importorskip("rclpy")
-
-from rclpy.node import Node
 
 from poam_ros.ros.node import PROFILES, RANGE, TRANSPORTS, avoid_shared_memory
 
@@ -93,27 +88,6 @@ def test_a_signal_ends_a_logging_node_without_further_output(start, number):
         assert process.returncode == 0, heard
         assert heard.rstrip().endswith("last words")
         assert "rosout" not in heard and "Traceback" not in heard
-
-
-@pytest.mark.parametrize(
-    ("name", "count", "topic"),
-    [
-        ("planner", "count_publishers", "mission/state"),
-        pytest.param("mapper", "count_publishers", "map/points", marks=pytest.mark.slow),
-        pytest.param("simulator", "count_publishers", "odom", marks=pytest.mark.slow),
-        pytest.param("monitor", "count_subscribers", "map/report", marks=pytest.mark.slow),
-    ],
-)
-def test_ctrl_c_of_every_node_prints_nothing(start, ros, eventually, name, count, topic):
-    outside = ros(Node, node_name="outside")
-    there = functools.partial(getattr(outside, count), topic)
-    process = start("-m", MODULES[name])
-    eventually(there)
-    process.send_signal(signal.SIGINT)
-    _, heard = process.communicate(timeout=LIMIT)
-    assert process.returncode == 0, heard
-    assert "rosout" not in heard and "Traceback" not in heard
-    eventually(lambda: not there())
 
 
 def test_a_signal_ends_a_node_that_is_still_starting(start):

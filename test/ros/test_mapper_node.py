@@ -22,7 +22,7 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import PointCloud2
-from std_msgs.msg import Float64, String, UInt64
+from std_msgs.msg import String, UInt64
 from std_srvs.srv import Trigger
 from toy import Toy, ToyOptions
 from visualization_msgs.msg import MarkerArray
@@ -310,30 +310,6 @@ def test_a_failure_is_reported_until_it_is_over_and_loses_nothing(pair, eventual
     assert set(v.heard["map/lengthscale"][-1].data) == {-1}
     (support,) = v.heard["map/inducing_points"][-1].markers
     assert support.action == support.DELETE and not support.points
-
-
-def test_water_levels_shift_the_bottom(pair, eventually):
-    p = pair(**{"water.sound_speed": 1470.0, "odometry.vertical": ""})
-    v = p.vehicle
-    levels = v.create_publisher(Float64, "water_level", 10)
-    eventually(levels.get_subscription_count, what="no discovery")
-
-    def pings(count):
-        for _ in range(count):
-            v.locate()
-            v.ping(v.t, 50.0)
-            v.t += SECOND
-        eventually(lambda: settled(p, v.t // SECOND - 1))
-
-    pings(3)
-    levels.publish(Float64(data=math.nan))
-    eventually(lambda: p.front_end.ledger.suspect["water_level"] == 1)
-    levels.publish(Float64(data=1.25))
-    eventually(lambda: p.front_end.level(p.mapper.moment) == 1.25)
-    pings(3)
-    found = p.session.all_samples()
-    np.testing.assert_allclose(found.z, [51.0] * 3 + [52.25] * 3, atol=1e-12)
-    assert found.range.tolist() == [50.0] * 6
 
 
 def test_mount_and_noise_are_taken_from_the_messages(pair, eventually):

@@ -62,13 +62,6 @@ def test_map_cloud_is_float32_of_the_map(snapshot):
     np.testing.assert_array_equal(received.grid.y, snapshot.grid.y)
 
 
-def test_map_cloud_has_the_density_of_its_pings(snapshot):
-    assert messages.read_map_cloud(messages.write_map_cloud(snapshot, "map")).density is None
-    known = snapshot.with_pings(np.array([[-2.9, 10.1], [-2.6, 10.4], [0.9, 11.9], [9.0, 9.0]]))
-    received = messages.read_map_cloud(messages.write_map_cloud(known, "map"))
-    assert (received.density[0, 0], received.density[3, 7], received.density.sum()) == (2, 1, 3)
-
-
 def test_tvu_is_50_at_ratio_1_and_never_rounded_across():
     grid = Grid.cells(Extent(0, 4, 0, 2), 1.0)
     used = np.array([[0.0, 0.501, 1.0, 1.0001], [1.5, 2.0, 9.0, np.nan]])
@@ -305,15 +298,6 @@ def test_range_round_trip(distance):
     ping = read_range(message)
     assert (ping.frame_id, ping.variance) == ("dvl_link", 0.25)
     assert ping.field_of_view == pytest.approx(0.05) and math.isnan(ping.confidence)
-
-
-def test_goal_and_path():
-    goal = messages.write_pose((3, -4), STAMP, "map", z=2.0)
-    assert (goal.pose.position.x, goal.pose.position.y, goal.pose.position.z) == (3.0, -4.0, 2.0)
-    assert goal.pose.orientation.w == 1.0
-    path = messages.write_path(np.array([[0, 1], [2, 3]]), STAMP, "map")
-    assert [p.pose.position.y for p in path.poses] == [1, 3]
-    assert not messages.write_path(np.empty((0, 2)), STAMP, "map").poses
 
 
 def test_reports_round_trip_to_the_last_bit_and_others_are_refused():

@@ -80,17 +80,6 @@ def test_maps_are_scored_with_times_since_the_first_plan(ros, monitor, eventuall
     assert node.recorder.succeeded and node.progress.state == "done"
 
 
-def test_with_a_folder_it_waits_for_the_results(ros, monitor, eventually, tmp_path):
-    node, mission = monitor(output=str(tmp_path / "run")), ros(Mission)
-    mission.draw(5, 10)
-    mission.states.publish(String(data="done"))
-    eventually(lambda: node.progress.state == "done" and scored(node))
-    eventually((tmp_path / "run" / "epochs.csv").exists)
-    assert not node.finished
-    mission.draw(5, 10, finished=True)
-    eventually(lambda: node.finished)
-
-
 def test_invalid_reports_and_maps_are_counted(ros, monitor, eventually):
     node, mission = monitor(), ros(Mission)
     mission.reports.publish(String(data="[1.0]"))

@@ -432,6 +432,7 @@ def test_diagnostics_have_every_state_with_its_reason(guided, ros, eventually):
         ("areas.keep_outs:=0 0, 1", "keep_outs: expected corners"),
         ("areas.file:=/no/such/file.json", "areas.file: cannot read /no/such/file.json"),
         ("on_done:=sink", "on_done: expected one of hold, home"),
+        ("target.tvu:=1c", "target.tvu: expected one of exclusive, special, 1a, 1b, 2, or"),
     ],
 )
 def test_wrong_parameters_end_with_one_line_and_status_2(refusal, wrong, words):
