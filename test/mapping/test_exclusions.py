@@ -258,11 +258,7 @@ def test_areas_of_a_survey_in_metres_are_in_metres(tmp_path):
     path = tmp_path / "metres.csv"
     path.write_text("x,y,z\n" + "".join(f"{k % 40},{8 * (k // 40)},-{5 + k % 3}\n"
                                         for k in range(160)))  # fmt: skip
-    soundings = read_soundings(path, ReadOptions()).with_lines()
-    workspace = soundings.workspace()
-    settings = SoundingMapSettings(stretches=0)
-    found = map_soundings(soundings, map_grid(workspace, 10.0), workspace, settings)
-    found.write(tmp_path / "o", path)
+    mapped(tmp_path / "o", path)
     Edits(tmp_path / "o").leave_out("polygon", "-1 -1 3.5 -1 3.5 1 -1 1", "Ann", "fish")
     (row,) = read_edits(tmp_path / "edits.csv")
     assert dict(row.which) == {"polygon": "-1 -1 3.5 -1 3.5 1 -1 1", "file": "metres.csv"}

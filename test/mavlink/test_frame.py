@@ -43,12 +43,8 @@ def test_what_is_no_place_or_no_rectangle(tmp_path):
     assert all(math.isnan(number) for number in frame.metres(math.nan, 8.0))
     with pytest.raises(InputError, match="origin: expected a latitude"):
         GeoReference(90.0, 0.0)
-    for bounds, words in (
-        ((47.4, 8.5, 47.3, 8.6), "expected south west north east"),
-        ((8.5, 47.3, 8.6, 47.4), "within 200 km of the origin"),  # swapped
-    ):
-        with pytest.raises(InputError, match=words):
-            extent_of(frame, bounds, "workspace_degrees")
+    with pytest.raises(InputError, match="expected south west north east"):
+        extent_of(frame, (47.4, 8.5, 47.3, 8.6), "workspace_degrees")
 
 
 BEARINGS = (20.0, 110.0, 200.0, 290.0)  # of corners, 2 km from the origin

@@ -61,14 +61,6 @@ def test_the_variance_includes_the_noise_unless_asked_not_to(mapper):
     assert difference[0] == pytest.approx(report.noise_std**2, rel=0.6)
 
 
-def test_data_are_stored_bit_for_bit_and_numbered(mapper):
-    xy, z = (np.concatenate(parts) for parts in zip(*(pings(60, k) for k in range(8)), strict=True))
-    np.testing.assert_array_equal(mapper.xy, xy)
-    np.testing.assert_array_equal(mapper.z, z)
-    np.testing.assert_array_equal(mapper.data.number, np.arange(480))
-    assert np.isnan(mapper.data.noise_std).all()
-
-
 def test_samples_keep_their_identity():
     mapper, (xy, z) = BathymetricMapper(WORKSPACE, SMALL), pings(40, 0)
     samples = Samples(np.arange(7, 47), np.arange(40) * 10**9, xy, z, np.full(40, 0.3))

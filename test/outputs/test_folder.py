@@ -13,7 +13,7 @@ from poam_ros.core.samples import Samples
 from poam_ros.frontend.refused_pings import RefusedPings
 from poam_ros.outputs import folder as results
 from poam_ros.outputs.crossings import COLUMNS, CrossingTable
-from poam_ros.outputs.run import SessionResults, read_unmapped, write_results
+from poam_ros.outputs.run import SessionResults, read_unmapped
 
 
 def snapshot():
@@ -171,15 +171,6 @@ REFUSED = RefusedPings.none().more(
 )
 
 
-def test_map_samples_and_refused_pings_are_written(tmp_path):
-    assert write_results(tmp_path, LAKE, SAMPLES, REFUSED) == ["samples.csv", "map.npz"]
-    table = results.read_table(tmp_path / "samples.csv")
-    np.testing.assert_allclose(np.column_stack((table["x"], table["y"])), SAMPLES.xy, atol=5e-4)
-    np.testing.assert_allclose(table["z"], SAMPLES.z, atol=5e-4)
-    assert results.read_map(tmp_path / "map.npz").samples == 3
-    assert repr(read_unmapped(tmp_path).refused.rows) == repr(REFUSED.rows)
-
-
 def interrupted(output, drawn, samples):
     """What is written of a session that is interrupted."""
     session = SimpleNamespace(
@@ -197,10 +188,5 @@ def test_an_interrupted_pilot_survey_replaces_no_earlier_run(tmp_path):
     assert interrupted(tmp_path, None, SAMPLES) == ""
     assert (tmp_path / "samples.csv").read_text() == "of an earlier run"
     assert interrupted(tmp_path, LAKE, SAMPLES) == f"wrote samples.csv and map.npz in {tmp_path}"
+    assert repr(read_unmapped(tmp_path).refused.rows) == repr(REFUSED.rows)
     assert interrupted("", LAKE, SAMPLES) == "", "without a folder nothing is saved"
-
-
-def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="output: cannot write"):
-        interrupted(tmp_path / "file" / "run", None, SAMPLES)

@@ -116,15 +116,10 @@ def test_the_figure_shows_what_the_map_accepts(held, tmp_path, monkeypatch):
         figures, "save_figure", lambda figure, path, dpi: drawn.append(figure) or path
     )
     for accepted in (np.arange(4000) >= 40, np.zeros(4000, dtype=bool)):
-        write_validation(tmp_path, replace(held, accepted=accepted))
+        found = write_validation(tmp_path, replace(held, accepted=accepted))
         figures.draw_validation(Run.open(tmp_path))
     counts = [len(figure.axes[1].collections[0].get_offsets()) for figure in drawn]
     assert counts == [3960, 4000]  # all where none is accepted
-
-
-def test_nothing_accepted_is_said(held, tmp_path):
-    none = replace(held, accepted=np.zeros(4000, dtype=bool))
-    found = write_validation(tmp_path, none)
     assert found.accepted is None and found.left_out == 4000
     assert Validation.read(tmp_path / "validation.json") == found
 
@@ -140,12 +135,6 @@ def test_scores_that_are_none_are_refused(held, tmp_path):
         path.write_text(json.dumps(broken))
         with pytest.raises(InputError, match=r"validation\.json: expected scores"):
             Validation.read(path)
-
-
-def test_parts_are_joined_by_row(held):
-    joined = HeldOut.joined([held[np.arange(1, 4000, 2)], held[np.arange(0, 4000, 2)]])
-    for name, values in vars(held).items():
-        np.testing.assert_array_equal(getattr(joined, name), values)
 
 
 def test_folds_take_whole_groups_each_once():
