@@ -208,12 +208,14 @@ class Recording:
         first, start, stop = None, self.settings.start, self.settings.stop or math.inf
         for _, topic, kind, definition, time_ns, data in self._messages():
             self.heard[topic, kind] += 1
-            if topic not in self._topics or not data:
+            if topic not in self._topics:
                 continue
             kinds, meaning = self._topics[topic]
             if kind not in kinds:
                 words = f"expected {' or '.join(kinds)} on {topic}, got {kind}"
                 raise InputError(f"{self._path}: {words}")
+            if not data:
+                continue
             first = time_ns if first is None else first
             if not start <= (time_ns - first) / SECOND <= stop:
                 continue

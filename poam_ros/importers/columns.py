@@ -14,7 +14,16 @@ import numpy as np
 
 from ..core.errors import InputError, shown
 from ..core.reading import MemoryMeter
-from .cells import SPELLINGS, UNITS, is_clock, is_date, is_nothing, numbers, value_with_unit
+from .cells import (
+    SPELLINGS,
+    UNITS,
+    is_clock,
+    is_date,
+    is_nothing,
+    number,
+    numbers,
+    value_with_unit,
+)
 
 #: Ranks of what depths count from, the preferred first.
 SURFACE, UNSAID, TRANSDUCER, KEEL = range(4)
@@ -160,7 +169,10 @@ class Column:
     def clock(self) -> str:
         """The meaning of a column of times, by its values: ``time``, ``date``, or both; empty: it
         is none."""
-        cells, finite = self.filled, self.values[np.isfinite(self.values)]
+        cells = self.filled
+        if not any(is_clock(c) or is_date(c) or number(c) > 0 for c in cells[:BLOCK]):
+            return ""  # all cells of a text take long to read
+        finite = self.values[np.isfinite(self.values)]
         if len({*cells}) > 1 and sum(map(is_clock, cells)) > MOST * len(cells):
             return "time"
         if cells and sum(map(is_date, cells)) > MOST * len(cells):
@@ -241,10 +253,10 @@ class Table:
     def six(self) -> dict[str, Column]:
         """The columns of times in six columns, by meaning; empty without them."""
         every = [*self.columns.values()]
-        for six in (every[at : at + 6] for at in range(len(every) - 5)):
-            parts = np.column_stack([each.values for each in six])
-            whole = len(parts) >= FEWEST and not (parts[:, :5] % 1).any()
-            if whole and ((CALENDAR[0] <= parts) & (parts <= CALENDAR[1])).all():
+        heads = [numbers(each.sample[:BLOCK]) for each in every]
+        for at in range(len(every) - 5):
+            six = every[at : at + 6]
+            if _in_calendar(heads[at : at + 6]) and _in_calendar([each.values for each in six]):
                 return dict(zip(CLOCK, six, strict=True))
         return {}
 
@@ -287,6 +299,12 @@ class Table:
             for other in {*RIVALS.get(meaning, ())} - {*given}:
                 found[other] = []
         return found
+
+
+def _in_calendar(six: Sequence[np.ndarray]) -> bool:
+    parts = np.column_stack(six)
+    whole = len(parts) >= FEWEST and not (parts[:, :5] % 1).any()
+    return bool(whole and ((CALENDAR[0] <= parts) & (parts <= CALENDAR[1])).all())
 
 
 def meanings_of(name: str) -> list[str]:

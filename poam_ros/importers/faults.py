@@ -29,6 +29,8 @@ POSITION_JUMP, FROZEN, REPEATED = "position_jump", "repeats_last_depth", "repeat
 FAR_TIMES, FAR_M, FEWEST = 20.0, 50_000.0, 20
 #: Fewer positions, or a shorter log (s), do not show the vehicle's speed.
 FEWEST_POSITIONS, SHORTEST = 9, 9.0
+#: The steps whose median is the vehicle's speed, an odd number.
+STEPS = 9
 #: Between positions farther apart in time than this (s) nobody knows what the vehicle did.
 GAP = 10.0
 #: Maximum number of jumps in warnings.
@@ -177,11 +179,12 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
                 kept[-1] += part
             else:
                 kept.append(part)
-        for index in (0, -1):
+        for index in (0, -1):  # of these one side is unknown: at most a minute
             if len(kept) > 1 and lasts(kept[index]) <= min(longest, 60):
                 wrong += kept.pop(index)
         divided += len(parts) - 1
         stays += [part[0] for part in kept[1:]]
+    # Of one vehicle, at most a tenth of the positions are followed by a jump, a fifth are false.
     many = divided > max(2 * WARNED, len(known) / 10)
     if many or (end - begin)[wrong].sum() > len(known) / 5:
         log.warning(
@@ -210,12 +213,12 @@ def spread(seconds: np.ndarray) -> np.ndarray:
 
 
 def _speed(seconds: np.ndarray, xy: np.ndarray, interval: float) -> float:
-    """The speed that the vehicle seldom exceeds, in m/s: the median over 9 steps of a second or
-    more each; ``interval``: of positions, in s."""
-    every = slice(None, None, max(1, min(round(1 / interval), len(xy) // 18)))
+    """The speed that the vehicle seldom exceeds, in m/s: the median over ``STEPS`` steps of a
+    second or more each; ``interval``: of positions, in s."""
+    every = slice(None, None, max(1, min(round(1 / interval), len(xy) // (2 * STEPS))))
     length, since = np.hypot(*np.diff(xy[every], axis=0).T), np.diff(seconds[every])
     speed = np.divide(length, since, out=np.zeros(len(since)), where=since > 0)
-    windows = sliding_window_view(np.pad(speed, 4, "reflect"), 9)
+    windows = sliding_window_view(np.pad(speed, STEPS // 2, "reflect"), STEPS)
     return float(np.quantile(np.median(windows, axis=1), 0.98))
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Fewer soundings than this say nothing about a survey.
 FEWEST = 20
+#: A survey has a place for each 100 soundings; at least and at most so many are asked for.
+FEWEST_PLACES = (5, 20)
 #: Eastings of UTM and its kind stay below this (m); the least and the largest northings that are
 #: no easting in feet beside an easting; the Earth's radius.
 EASTING, NORTHINGS, EARTH = 1e6, (3e6, 1e7), 6_378_137.0
@@ -131,7 +133,7 @@ def _of_places(xy: np.ndarray, degrees: np.ndarray | None) -> Doubts:
             yield text, [*near, SURE]
     if not sides.all():
         yield f"the soundings lie on {extent}, without an area", []
-    if (count := len(np.unique(xy, axis=0))) < np.clip(len(xy) / 100, 5, 20):
+    if (count := len(np.unique(xy, axis=0))) < np.clip(len(xy) / 100, *FEWEST_PLACES):
         yield f"{len(xy)} soundings lie at {count} places, which may be rounded", []
     if degrees is None:
         return
@@ -166,6 +168,7 @@ def _of_depths(xy: np.ndarray, depth: np.ndarray, columns: Mapping[str, str]) ->
     steps, along = np.abs(np.diff(logs)), np.hypot(*np.diff(xy, axis=0).T)
     for unit, size in UNITS.items():
         factor = abs(np.log(size))
+        # A ledge of a shore in between changes by less than most of it.
         turns = np.flatnonzero(steps > max(DOUBLE, 0.6 * factor))
         other = np.searchsorted(turns, np.arange(len(logs))) % 2 == 1
         if (
@@ -190,7 +193,8 @@ def _of_slopes(xy: np.ndarray, size: np.ndarray, unit: str) -> Doubts:
     lag = int(np.clip(np.ceil(sides.max() / 50 / max(np.median(steps), 1e-9)), 1, len(xy) // 2))
     apart = np.hypot(*(xy[lag:] - xy[:-lag]).T)
     slope = float(np.median(np.abs(size[lag:] - size[:-lag]) / np.maximum(apart, 1e-9)))
-    # A boat at its berth shows no slopes, and a stated unit is believed.
+    # A boat at its berth, whose receiver errs by less than 50 m, shows no slopes, and a stated unit
+    # is believed. Few bottoms are steeper than 45 degrees for half of the way.
     deep, at_rest = float(np.median(size)), sides.max() < 50
     if (at_rest and unit) or (slope <= 1.0 and deep <= sides.max()):
         return
@@ -216,6 +220,7 @@ def _of_speeds(
     steps, since = np.abs(np.diff(xy[at], axis=0)), np.diff(times[at])
     steps, since = steps[since > 0], since[since > 0]
     speed = np.hypot(*steps.T) * SECOND / since
+    # No boat that sounds goes at 40 m/s.
     if stamps is not None and len(speed) >= FEWEST and (fast := float(np.median(speed))) > 40:
         text = f"the soundings move at {fast:.0f} m/s: places or times may be in another unit"
         yield text, [SURE]
@@ -229,6 +234,7 @@ def _of_speeds(
     if min(map(len, going)) < max(FEWEST, len(steps) / 50):
         return
     (a, east, b), (c, north, d) = (np.quantile(each, (0.25, 0.5, 0.75)) for each in going)
+    # Steady is what differs by less than a quarter between its quartiles.
     if b < 1.25 * a and d < 1.25 * c and abs(np.log(east / north / factor)) < 0.1:
         yield (
             f"the vehicle goes {north / east:.2g} times as fast to the north and south as to "

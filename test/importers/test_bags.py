@@ -126,6 +126,11 @@ def test_topics_and_times_are_chosen(storage, tmp_path):
     with pytest.raises(InputError, match=r"--range-topic /sonar/depth$") as asked:
         read(folder, odom_topic="/where", level_topic="/power/volts")
     assert "empty" not in str(asked.value)
+    if storage == "sqlite3":  # which reads no bytes of other types
+        with closing(sqlite3.connect(only_file(folder))) as db, db:
+            db.execute("UPDATE topics SET type = 'std_msgs/msg/Int32' WHERE name = '/where'")
+        with pytest.raises(InputError, match="on /where, got std_msgs/msg/Int32"):
+            read(folder, odom_topic="/where", range_topic="/sonar/depth")
 
 
 @pytest.mark.parametrize("kind", ["NavSatFix", "PoseStamped", "PoseWithCovarianceStamped"])
