@@ -149,15 +149,19 @@ class Judge:
 
     def _compared(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows of the pings nearest to some of a batch, and what they are [n]."""
-        blocks, data = self._blocks, self._blocks.data
-        rows, piece, distance = blocks.track(blocks.nearest(begin, end))
+        blocks, data, near = self._blocks, self._blocks.data, self._blocks.nearest(begin, end)
+        rows, piece, distance = blocks.track(near)
         xy, line, count = data.xy[rows], np.empty(len(rows), dtype=np.int64), 0
         stride = STRIDE * float(np.ptp(xy, axis=0).max())
         for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(piece)) + 1):
             line[part] = count + find_lines(xy[part], stride)
             count = int(line[part[-1]]) + 1
         multiple, _ = judged(xy, data.z[rows], line, data.range[rows], distance, True)
-        multiple[held_readings(xy, data.z[rows], data.range[rows], piece)[0]] = OTHER_ECHO
+        # With the blocks before and after each, where a repeated range begins or ends.
+        whole = (near[:, None] + (-1, 0, 1)).clip(0, (len(data) - 1) // BLOCK)
+        more, piece, _ = blocks.track(np.unique(whole))
+        held, _ = held_readings(data.xy[more], data.z[more], data.range[more], piece)
+        multiple[np.isin(rows, more[held])] = OTHER_ECHO
         return rows, multiple
 
 
