@@ -190,3 +190,9 @@ def test_an_interrupted_pilot_survey_replaces_no_earlier_run(tmp_path):
     assert interrupted(tmp_path, LAKE, SAMPLES) == f"wrote samples.csv and map.npz in {tmp_path}"
     assert repr(read_unmapped(tmp_path).refused.rows) == repr(REFUSED.rows)
     assert interrupted("", LAKE, SAMPLES) == "", "without a folder nothing is saved"
+
+
+def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="output: cannot write"):
+        interrupted(tmp_path / "file" / "run", None, SAMPLES)
