@@ -52,6 +52,8 @@ def asked(write):
         # A sounder that loses the bottom; and always by the same factor, of no unit.
         (XY, np.where(T % 20 < 3, 0.2 + 0.1 * (T % 4), DEPTH), ""),
         (XY, np.where(T % 20 < 13, 0.6, 10.9) + 0.01 * (T % 7), ""),
+        # Another depth at another place.
+        (XY + np.where(T < 300, 0, 2000)[:, None], np.where(T < 300, DEPTH, DEPTH / 0.3048), ""),
     ],
 )
 def test_what_cannot_be_is_asked_about(xy, depth, said, asked):

@@ -102,6 +102,7 @@ WHOLE = {
     "RMC all but a part": log("GPRMC", "SDDPT", rows=INDEX[:9]) + log(rows=INDEX[9:]),
     "receivers that agree": [[say("GNGGA", i, north=2.0), *e] for i, e in enumerate(log())],
     "a sounder twice": (log("GPGGA", "SDDPT", "IIDPT", "GPRMC"), {"other_sonar": COUNT}),
+    "a receiver twice": (log("GPGGA", "SDDPT", "IIGGA", "GPRMC"), {"other_receiver": COUNT}),
     "a sounder without checksums": each(log(), INDEX, 1, lambda t: t.partition("*")[0] + "\r\n"),
     **{f"a new talker from {cut} on": (
         log(rows=INDEX[:cut]) + log("GNGGA", "SDDPT", "GNRMC", rows=INDEX[cut:]), {},

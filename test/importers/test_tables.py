@@ -203,6 +203,7 @@ def test_depths_are_counted_from_the_water_and_corrected(read):
     assert raised.z.tolist() == [180, 187.5] and raised.samples(190.0).range.tolist() == [10, 2.5]
     by = {"water_level": 100.0, "sound_scale": 0.98}
     assert read(depths, **by).z[0] == 90.2 and read(elevations, **by).z.tolist() == [90.2]
+    assert read(elevations, water_level=100.0).z.tolist() == [90]  # already above the datum
     assert read(depths, draught=0.5, sound_scale=0.98).z[0] == -10.3
     with pytest.raises(InputError, match="--draught: applies to depths only"):
         read(elevations, draught=0.5)
@@ -217,7 +218,7 @@ def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(read):
     (odd,) = (xyz for xyz in parts["not_a_number"].xyz if np.isfinite(xyz[:2]).all())
     assert odd[0] == 0.0 and np.isnan(odd[2])
     assert {reason: len(part.row) for reason, part in parts.items()} == found.refused
-    found = read("latitude,longitude,depth\n91,0,1\n50,0,1\n50,361,1\n")
+    found = read("latitude,longitude,depth\n91,0,1\n50,190,1\n50,361,1\n")
     assert found.row.tolist() == [1] and found.refused == {"impossible_place": 2}
     assert np.isnan(found.left_out[0].xyz[:, :2]).any(1).all()
 
