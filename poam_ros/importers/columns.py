@@ -38,7 +38,7 @@ _PLACE = (
 )
 _DEPTH = (
     "water sonar sounder echo bottom bed lake river sea corrected total measured below surface "
-    "transducer keel smoothed mean average environment vehicle auv rov sub"
+    "transducer keel smoothed mean average environment vehicle auv rov"
 )
 #: Meanings of columns: the words that name them, in lower case, without accents and units; and
 #: those that may stand beside without changing what they mean.
@@ -314,6 +314,8 @@ def meanings_of(name: str) -> list[str]:
     plain = "".join(words)
     if ABOVE_GROUND.search(plain):
         return ["altitude"]
+    if plain in VEHICLE_DEPTHS:  # sub depth; not sub-bottom depth
+        return ["depth"]
     found = []
     for meaning, (names, beside) in MEANINGS.items():
         joined = {"".join([word for word in words if word not in beside]), plain}

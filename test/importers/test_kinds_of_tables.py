@@ -216,6 +216,7 @@ ASKED = {
                              [str(int(when.timestamp() * 1000)) for when in WHEN], 17 + T % 3 / 10),
                        "depth=3"),
     "autopilot's integers": (table("TimeUS,Lat,Lng,Dist", 1_000_000 * T, *INTEGERS, D), "Dist"),
+    "layers below the bottom": (table("lat,lon,sub-bottom depth", LAT, LON, D), "is the depth"),
     "names of nobody": (table("N_deg,E_deg,Bottom", LAT, LON, D), "depth=Bottom"),
     "degrees as x and y": (table("X,Y,DEPTH", LON, LAT, D), "look like degrees"),
     "pings in mm, and a gain": (table("ping,distance,gain_setting,lat,lon", T,
