@@ -128,8 +128,7 @@ def test_contours_of_all_formats_are_the_same_to_geopandas(lake, tmp_path):
             assert found[kind, ending] == pytest.approx(found[kind, "gpkg"], rel=1e-3), ending
 
 
-def test_a_border_that_touches_itself_is_written(lake, monkeypatch):
-    """As some do where degrees are rounded."""
+def test_a_border_that_touches_itself_where_it_is_rounded_is_written(lake, monkeypatch):
     shapely = pytest.importorskip("shapely")
     border = shapely.Polygon([(25, 60), (25.2, 60.2), (25.2, 60), (25, 60.2)])
     found = [Feature(AREA, 3.0, border, {"depth": 3.0})]
