@@ -15,7 +15,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..core.clock import SECOND
 
@@ -283,6 +282,8 @@ class OtherLines:
     def __init__(
         self, xy: np.ndarray, line: np.ndarray, distance: np.ndarray, block: float
     ) -> None:
+        from scipy.spatial import cKDTree
+
         self.block, new = block, np.r_[True, np.diff(line) != 0]
         along = distance - distance[np.flatnonzero(new)][np.cumsum(new) - 1]
         self.of = np.cumsum(new | np.r_[True, np.diff(np.floor(along / block)) != 0]) - 1
