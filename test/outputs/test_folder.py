@@ -118,9 +118,7 @@ def test_numbers_and_texts_of_a_table_have_their_types(tmp_path):
 
 
 def test_crossings_of_an_older_folder_are_read(tmp_path):
-    text = (
-        f'{",".join(COLUMNS)},verdict\nL2,L1,,5,2,-0.983,27.2,26.3,,0,"L2 is deeper, by 0.98 m"\n'
-    )
+    text = f'{",".join(COLUMNS)},verdict\nL2,L1,,5,2,-0.983,27.2,26.3,,0,"L2, deeper"\n'
     (tmp_path / "crossings.csv").write_text(text)
     table = CrossingTable.read(tmp_path / "crossings.csv")
     assert table.lines.tolist() == [["L2", "L1"]] and table.difference.tolist() == [-0.983]
