@@ -29,9 +29,11 @@ log = logging.getLogger(__name__)
 #: The file of a person's edits, and its columns besides the conditions.
 EDITS = "edits.csv"
 WORDS = ("who", "when", "why")
+#: A row's action, in a column of this name: the first where it is empty or there is none.
+ACTION, EXCLUDE, RESTORE = "action", "exclude", "restore"
 #: Conditions that need no column of the log.
 FILE, DAY, ROW, POLYGON, DEGREES = "file", "day", "row", "polygon", "polygon_degrees"
-KNOWN = {*WORDS, LINE, FILE, DAY, ROW, POLYGON, DEGREES}
+KNOWN = {*WORDS, ACTION, LINE, FILE, DAY, ROW, POLYGON, DEGREES}
 #: The same as the option, and where it is written.
 OPTION = "--exclude"
 #: The reason of these soundings.
@@ -47,6 +49,7 @@ class Exclusion:
     Attributes:
         source: the option or the file that says so, for messages.
         who, when, why: as the person wrote them.
+        action: ``EXCLUDE``, or ``RESTORE`` for those that earlier ones leave out.
     """
 
     which: tuple[tuple[str, str], ...]
@@ -54,6 +57,7 @@ class Exclusion:
     who: str = ""
     when: str = ""
     why: str = ""
+    action: str = EXCLUDE
 
     @property
     def words(self) -> str:
@@ -109,17 +113,18 @@ def read_edits(path: Path) -> list[Exclusion]:
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(header):
-            raise InputError(
-                f"{path}: expected {len(header)} values in row {number}, got {len(cells)}"
-            )
+            expected = f"{len(header)} values in row {number}, got {len(cells)}"
+            raise InputError(f"{path}: expected {expected}")
         row = {name: unquoted(text.strip()) for name, text in zip(header, cells, strict=True)}
+        if (action := row.pop(ACTION, "").lower() or EXCLUDE) not in (EXCLUDE, RESTORE):
+            expected = f"{ACTION} {EXCLUDE} or {RESTORE} in row {number}, got '{action}'"
+            raise InputError(f"{path}: expected {expected}")
         which = tuple((name, row[name]) for name in row if name not in WORDS and row[name])
         if not which:
-            raise InputError(
-                f"{path}: expected a condition in row {number} (in a column such as "
-                f"{LINE}, {FILE}, {DAY}, {ROW} or {POLYGON}), got none"
-            )
-        found.append(Exclusion(which, str(path), *(row[name] for name in WORDS)))
+            names = f"{LINE}, {FILE}, {DAY}, {ROW} or {POLYGON}"
+            expected = f"a condition in row {number} (in a column such as {names}), got none"
+            raise InputError(f"{path}: expected {expected}")
+        found.append(Exclusion(which, str(path), *(row[name] for name in WORDS), action))
     return found
 
 
@@ -131,30 +136,31 @@ def needed(exclusions: Iterable[Exclusion]) -> frozenset[str]:
 def exclude(
     soundings: Soundings, exclusions: Sequence[Exclusion], logs: Sequence[Path]
 ) -> Soundings:
-    """The soundings without those that a person excludes, which are counted as ``excluded``.
+    """The soundings without those that a person excludes, and no later row restores, which are
+    counted as ``excluded``.
 
     Lines, days and files are determined from all soundings.
 
     Raises:
         InputError: a column or a value of an option is unknown, or nothing is left.
     """
-    kept, left_out, said = np.ones(len(soundings), dtype=bool), [], []
-    for each in exclusions:
-        these = np.ones(len(soundings), dtype=bool)
+    by, said = np.full(len(soundings), -1), []  # the exclusion that leaves each out
+    for number, each in enumerate(exclusions):
+        these = by >= 0 if each.action == RESTORE else by < 0
         # An exclusion of another file does not apply here, and its columns may be missing.
         for column, value in sorted(each.which, key=lambda pair: pair[0] != FILE):
             if not these.any():
                 break
-            these &= _meet(soundings, column, value, each, logs)
-        these &= kept
-        kept &= ~these
-        why = each.why or each.words
-        left_out.append(soundings.left(these, EXCLUDED, why, each.who, each.when))
+            these = these & _meet(soundings, column, value, each, logs)
+        by[these] = -1 if each.action == RESTORE else number
+        count = quantity(int(these.sum()), "sounding")
         details = ", ".join(word for word in (each.why, each.who, each.when) if word)
-        by = ": ".join(filter(None, (Path(each.source).name, details)))
-        said.append(f"{quantity(len(left_out[-1].row), 'sounding')} excluded: {each.words} ({by})")
-    if not kept.any():
+        source = ": ".join(filter(None, (Path(each.source).name, details)))
+        said.append(f"{count} {each.action}d: {each.words} ({source})")
+    if (by >= 0).all():
         raise InputError(f"{logs[0]}: all soundings are excluded")
+    left_out = [soundings.left(by == n, EXCLUDED, each.why or each.words, each.who, each.when)
+                for n, each in enumerate(exclusions)]  # fmt: skip
     return replace(soundings.without(*left_out), excluded=tuple(said))
 
 
@@ -174,18 +180,15 @@ def _meet(
             values = np.array([float(word) for word in value.replace(",", " ").split()])
             corners = ring(values.reshape(-1, 2), column)
         except ValueError:
-            form = "x1 y1 x2 y2 x3 y3 ... in m of the map"
-            if column == DEGREES:
-                form = "latitude1 longitude1 latitude2 longitude2 ..."
+            form = {POLYGON: "x1 y1 x2 y2 x3 y3 ... in m of the map",
+                    DEGREES: "latitude1 longitude1 latitude2 longitude2 ..."}[column]  # fmt: skip
             raise by.expected(f"a {column} as {form}, got {shown(value)}") from None
         if column == DEGREES:
             source = soundings.source
             place = GeoReference.given(source.get("origin"), source.get("heading"))
             if place is None:
-                raise InputError(
-                    f"{by.source}: {DEGREES}: expected soundings whose place on the Earth is "
-                    "known, got metres"
-                )
+                expected = "soundings whose place on the Earth is known, got metres"
+                raise InputError(f"{by.source}: {DEGREES}: expected {expected}")
             corners = place.to_map(transformed(WGS84, place.system(), corners[:, ::-1]))
         return inside(corners, soundings.xy)
     own = soundings.with_lines().labels if column == LINE else soundings.labels
@@ -194,10 +197,9 @@ def _meet(
     if labels is paths:
         value = _whole_path(paths.names, value, by)
     if labels is None or labels.names == ("",):
-        known = dict.fromkeys([*soundings.labels, LINE, FILE, ROW, POLYGON, DEGREES])
+        known = ", ".join(dict.fromkeys([*soundings.labels, LINE, FILE, ROW, POLYGON, DEGREES]))
         raise by.expected(
-            f"a column of the log ({', '.join(known)}, or {DAY} where times are known), got "
-            f"'{column}'"
+            f"a column of the log ({known}, or {DAY} where times are known), got '{column}'"
         )
     if value in labels.names:
         return labels.code == labels.names.index(value)
@@ -342,7 +344,8 @@ class Edits:
     def _write(self, rows: list[Exclusion]) -> None:
         columns = list(dict.fromkeys(column for each in rows for column, _ in each.which))
         cells = [
-            [each.who, each.when, each.why, *(dict(each.which).get(name, "") for name in columns)]
+            [each.who, each.when, each.why, each.action,
+             *(dict(each.which).get(name, "") for name in columns)]
             for each in rows
-        ]
-        write_table(self.path, [*WORDS, *columns], cells)
+        ]  # fmt: skip
+        write_table(self.path, [*WORDS, ACTION, *columns], cells)

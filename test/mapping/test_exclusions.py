@@ -1,5 +1,4 @@
-"""What a person leaves out: --exclude, and edits.csv beside the log, which the page changes: edits
-hold for the file that they were made of, whatever it is mapped with."""
+"""What a person leaves out: --exclude, and edits.csv beside the log, which the page changes."""
 
 from __future__ import annotations
 
@@ -90,14 +89,16 @@ def test_unknown_columns_and_values_are_refused_by_name(log, text, said):
 def test_edits_apply_where_all_their_conditions_hold(log, caplog):
     """One of another file does not stop a map, whatever columns it has that this one lacks."""
     edits = (
-        "who,when,why,line,row,file,ship\n"
-        'Ann,2026-01-02,"fish, a school",L1,12-25,log.csv,\n'
-        "Bo,2026-01-03,another survey,,5,other.csv,Dory\n"
+        "who,when,why,line,row,file,ship,action\n"
+        'Ann,2026-01-02,"fish, a school",L1,12-25,log.csv,,exclude\n'
+        "Bo,2026-01-03,another survey,,5,other.csv,Dory,\n"
+        "Ann,2026-01-04,bottom after all,,11-14,log.csv,,Restore\n"
     )
     found = left(log, edits=edits)
-    assert set(found.left_out[0].row) == set(range(12, 20)) and "got 'other.csv'" in caplog.text
-    fish, other = found.excluded
+    assert set(found.left_out[0].row) == set(range(15, 20)) and "got 'other.csv'" in caplog.text
+    fish, other, back = found.excluded
     assert fish.endswith("(edits.csv: fish, a school, Ann, 2026-01-02)") and other[:2] == "0 "
+    assert back.startswith("3 soundings restored: ") and found.refused["excluded"] == 5
 
 
 @pytest.mark.parametrize("separator", ",;\t")
@@ -118,6 +119,7 @@ def test_edits_written_by_spreadsheets_are_read(log, tmp_path, separator, encodi
         ("who,when,why,line\nAnn,,\n", "expected 4 values in row 2, got 3"),
         ("who,when,why,line,line\nAnn,,,L1,L2\n", "conditions, each once"),
         ("who,when,why,row\nAnn,,,9-5\n", "expected a row as 120"),
+        ("who,when,why,row,action\nAnn,,,9,drop\n", "exclude or restore in row 2, got 'drop'"),
         ("who,when,why,file,ship\nBo,,fish,log.csv,Dory\n", "expected a column of the log"),
         *(
             (f"who,when,why,polygon_degrees\nAnn,,fish,{polygon}\n", said)
