@@ -124,7 +124,7 @@ def read_edits(path: Path) -> list[Exclusion]:
             names = f"{LINE}, {FILE}, {DAY}, {ROW} or {POLYGON}"
             expected = f"a condition in row {number} (in a column such as {names}), got none"
             raise InputError(f"{path}: expected {expected}")
-        found.append(Exclusion(which, str(path), *(row[name] for name in WORDS), action))
+        found.append(Exclusion(which, str(path), row["who"], row["when"], row["why"], action))
     return found
 
 
