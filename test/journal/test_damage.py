@@ -322,7 +322,7 @@ def test_a_journal_that_lacks_counted_pings_is_refused(image, tmp_path, counts):
     """Both files of the log are whole, and older than what stands beside them."""
     folder = copied(image, tmp_path)
     lines = (folder / JOURNAL).read_bytes().splitlines(keepends=True)
-    (folder / JOURNAL).write_bytes(b"".join(lines[:4]))
+    (folder / JOURNAL).write_bytes(lines[0])  # when a checkpoint is due depends on the load
     for name in (LOG, f"{LOG}-wal", f"{LOG}-shm"):
         (folder / name).unlink()
     if counts == "mission.json":
