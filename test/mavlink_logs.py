@@ -66,13 +66,17 @@ def tlog(path, record):
     ))  # fmt: skip
 
 
-def blueos(path, record):
+def blueos(path, record, change=lambda number, header, fields: None, video=False):
+    """``change``: called with each message. ``video``: whether it is recorded, too."""
     writer_of = pytest.importorskip("mcap.writer").Writer
     with path.open("wb") as file:
         writer = writer_of(file)
         writer.start()
-        channels: dict[str, int] = {}
-        for ns, message in record:
+        pictures = writer.register_schema("foxglove_msgs/msg/CompressedVideo", "ros2msg", b"")
+        channels: dict[str, int] = {"video": writer.register_channel("video", "cdr", pictures)}
+        for number, (ns, message) in enumerate(record):
+            if video and number % 5 == 0:
+                writer.add_message(channels["video"], ns, bytes(99), ns)
             kind, fields = message.get_type(), message.to_dict()
             fields.pop("mavpackettype")
             if "orientation" in fields:
@@ -80,8 +84,9 @@ def blueos(path, record):
             if "flags" in fields:
                 fields["flags"] = {"bits": fields["flags"]}
             fields["mavtype"] = fields.pop("type", None)
-            header = {"system_id": 1, "component_id": 1}
-            text = json.dumps({"header": header, "message": {**fields, "type": kind}}, default=str)
+            header, fields = {"system_id": 1, "component_id": 1}, {**fields, "type": kind}
+            change(number, header, fields)
+            text = json.dumps({"header": header, "message": fields}, default=str)
             if kind not in channels:
                 channels[kind] = writer.register_channel(f"mavlink/1/1/{kind}", "json", 0)
             writer.add_message(channels[kind], ns, text.encode(), ns)

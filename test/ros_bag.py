@@ -13,73 +13,62 @@ from poam_ros.frontend.pings import RawPing
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
+#: Of types of messages.
+PACKAGES = {
+    "Odometry": "nav_msgs", "NavSatFix": "sensor_msgs", "Range": "sensor_msgs",
+    "Float64": "std_msgs", "PoseStamped": "geometry_msgs",
+    "PoseWithCovarianceStamped": "geometry_msgs",
+}  # fmt: skip
 
 
-def write_bag(folder: Path, storage: str, seconds: int = 60, topics: tuple[str, str] = ()) -> Path:
-    """A bag folder: odometry at 5 Hz and pings at 2 Hz from a vehicle at 1 m/s, 1 m deep.
+def write_bag(
+    folder: Path, storage: str = "mcap", seconds: int = 60,
+    topics: tuple[str, str] = ("/odom", "/sonar/range"),
+    kinds: tuple[str, str] = ("Odometry", "Range"), others: Any = (), release: str = "ROS2_JAZZY",
+    stamped: bool = True,
+) -> Path:  # fmt: skip
+    """A bag folder: positions at 5 Hz and ranges at 2 Hz of a vehicle at 1 m/s, 1 m deep.
 
-    ``storage``: mcap or sqlite3. ``topics``: of both; others then have no messages.
+    ``storage``: mcap or sqlite3. ``topics``: of both, of types ``kinds``. ``others``: further
+    topics: name, type and a number that is sent with the ranges; None: there is no message.
+    ``stamped``: whether the messages have times of their own.
     """
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import Stores, get_typestore
 
-    store = get_typestore(Stores.ROS2_JAZZY)
-    names = topics or ("/odom", "/sonar/range")
-    plugin = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}[storage]
-    kinds = ("nav_msgs/msg/Odometry", "sensor_msgs/msg/Range")
-    with Writer(folder, version=9, storage_plugin=plugin) as writer:
-        links = [
-            writer.add_connection(name, kind, typestore=store)
-            for name, kind in zip(names, kinds, strict=True)
-        ]
-        for name, kind in zip(("/a/odom", "/a/range"), kinds if topics else (), strict=False):
-            writer.add_connection(name, kind, typestore=store)
-        for tick in range(10 * seconds + 1):
-            time_ns = START + tick * SECOND // 10
-            x, y = place(tick / 10)
-            if tick % 2 == 0:
-                data = store.serialize_cdr(_odometry(store, time_ns, x, y), kinds[0])
-                writer.write(links[0], time_ns, data)
-            if tick % 5 == 0:
-                measured = float(-1.0 - ground(np.array(x), np.array(y)))
-                data = store.serialize_cdr(_range(store, time_ns, measured), kinds[1])
-                writer.write(links[1], time_ns, data)
-    return folder
-
-
-def write_plain_bag(
-    folder: Path, kind: str, seconds: int = 60, storage: str = "mcap"
-) -> Path:  # fmt: skip
-    """Positions of a type without speeds on `/where`; Float64 on `/power/volts`, and of depths on
-    `/sonar/depth`. ``storage``: mcap or sqlite3."""
-    from rosbags.rosbag2 import StoragePlugin, Writer
-    from rosbags.typesys import Stores, get_typestore
-
-    store = get_typestore(Stores.ROS2_JAZZY)
-    package = "sensor_msgs" if kind == "NavSatFix" else "geometry_msgs"
-    kinds = f"{package}/msg/{kind}", "std_msgs/msg/Float64"
+    store = get_typestore(Stores[release])
     with Writer(folder, version=9, storage_plugin=StoragePlugin[storage.upper()]) as writer:
-        links = [
-            writer.add_connection(name, each, typestore=store)
-            for name, each in zip(("/where", "/sonar/depth"), kinds, strict=True)
-        ]
-        links.append(writer.add_connection("/power/volts", kinds[1], typestore=store))
+        links = {
+            name: writer.add_connection(name, f"{PACKAGES[kind]}/msg/{kind}", typestore=store)
+            for name, kind, *_ in [*zip(topics, kinds, strict=True), *others]
+        }
+
+        def write(name: str, kind: str, ns: int, x: float, y: float, measured: float) -> None:
+            message = _message(store, kind, stamped * ns, x, y, measured)
+            data = store.serialize_cdr(message, links[name].msgtype)
+            writer.write(links[name], ns, data)
+
         for tick in range(10 * seconds + 1):
-            time_ns = START + tick * SECOND // 10
-            x, y = place(tick / 10)
+            at = START + tick * SECOND // 10, *place(tick / 10)
+            measured = float(-1.0 - ground(*map(np.array, at[1:])))
             if tick % 2 == 0:
-                message = _position(store, kind, time_ns, x, y)
-                writer.write(links[0], time_ns, store.serialize_cdr(message, kinds[0]))
+                write(topics[0], kinds[0], *at, measured)
             if tick % 5 == 0:
-                depth = store.types[kinds[1]](float(-ground(np.array(x), np.array(y))))
-                writer.write(links[1], time_ns, store.serialize_cdr(depth, kinds[1]))
-                volts = store.types[kinds[1]](14.8)
-                writer.write(links[2], time_ns, store.serialize_cdr(volts, kinds[1]))
+                write(topics[1], kinds[1], *at, measured)
+                for name, kind, number in others:
+                    if number is not None:
+                        write(name, kind, *at, number)
     return folder
 
 
-def _position(store: Any, kind: str, time_ns: int, x: float, y: float) -> Any:
+def _message(store: Any, kind: str, time_ns: int, x: float, y: float, measured: float) -> Any:
     kinds = store.types
+    if kind == "Odometry":
+        return _odometry(store, time_ns, x, y)
+    if kind == "Range":
+        return _range(store, time_ns, measured)
+    if kind == "Float64":
+        return kinds["std_msgs/msg/Float64"](measured)
     if kind != "NavSatFix":
         pose = _odometry(store, time_ns, x, y).pose
         body = pose if kind == "PoseWithCovarianceStamped" else pose.pose
@@ -166,5 +155,6 @@ def _odometry(store: Any, time_ns: int, x: float, y: float) -> Any:
 
 
 def _range(store: Any, time_ns: int, measured: float) -> Any:
-    header = _header(store, time_ns, "sonar_link")
-    return store.types["sensor_msgs/msg/Range"](header, 0, 0.05, 0.5, 100.0, measured, 0.0)
+    kind, variance = store.types["sensor_msgs/msg/Range"], (0.0,)
+    values = _header(store, time_ns, "sonar_link"), 0, 0.05, 0.5, 100.0, measured
+    return kind(*values, *variance * ("variance" in kind.__dataclass_fields__))  # Humble's has none

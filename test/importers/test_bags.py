@@ -11,7 +11,7 @@ pytest.importorskip("mcap", reason="recordings need the extra `bags`")
 
 from read_only import read_only
 from recorded import recorded
-from ros_bag import place, write_bag, write_events, write_plain_bag
+from ros_bag import START, place, write_bag, write_events
 from soundings import ground
 
 from poam_ros.core.clock import SECOND, Moment
@@ -60,20 +60,20 @@ def driven():
     return drive
 
 
-@pytest.fixture(scope="module", params=FILES)
-def bag(request, tmp_path_factory):
-    return write_bag(tmp_path_factory.mktemp("bags") / "dive", request.param)
-
-
 def only_file(folder):
     (file,) = (path for path in folder.iterdir() if path.suffix in FILES.values())
     return file
 
 
-@pytest.mark.parametrize("whole_folder", [True, False])
-def test_pings_are_placed_as_the_live_mapper_does(bag, whole_folder):
-    path = bag if whole_folder else only_file(bag)
-    found = read(path)
+@pytest.mark.parametrize(
+    ("how", "whole_folder"),
+    [({}, True), ({}, False), ({"storage": "sqlite3"}, True), ({"storage": "sqlite3"}, False),
+     ({"release": "ROS2_HUMBLE"}, True), ({"storage": "sqlite3", "release": "ROS2_HUMBLE"}, True),
+     ({"stamped": False}, True)],
+)  # fmt: skip
+def test_pings_are_placed_as_the_live_mapper_does(how, whole_folder, tmp_path):
+    folder = write_bag(tmp_path / "dive", **how)
+    found = read(folder if whole_folder else only_file(folder))
     assert len(found) == 121 and not found.refused
     np.testing.assert_allclose(found.xy, PLACE, atol=1e-9)
     np.testing.assert_allclose(found.z, ground(*PLACE.T), atol=1e-5)  # ranges are float32
@@ -110,43 +110,42 @@ def test_a_database_on_a_disk_that_cannot_be_written_is_read(tmp_path):
     np.testing.assert_array_equal(found.z, whole.z)
 
 
-@pytest.mark.parametrize("storage", FILES)
-def test_topics_and_times_are_chosen(storage, tmp_path):
-    """Topics without messages are not offered, and a water level not as a range."""
-    folder = write_bag(tmp_path / "dive", storage, topics=("/auv/odometry", "/ping"))
-    words = r"has messages on /auv/odometry \(\S*y\), /ping .*: poam map \S*dive --odom-topic "
-    with pytest.raises(InputError, match=words + "/auv/odometry --range-topic /ping"):
-        read(folder)
-    settings = {"odom_topic": "/auv/odometry", "range_topic": "/ping"}
-    found = read_recording(folder, ReadOptions(settings=settings, start=10, stop=20))
-    assert found.xy[0, 0] == pytest.approx(10) and found.xy[-1, 0] == pytest.approx(20)
-    with pytest.raises(InputError, match=r"expected nav_msgs/msg/Odometry or .* on /ping"):
-        read(folder, odom_topic="/ping", range_topic="/x")
-    folder = write_plain_bag(tmp_path / "plain", "PoseStamped", storage=storage)
-    with pytest.raises(InputError, match=r"--range-topic /sonar/depth$") as asked:
-        read(folder, odom_topic="/where", level_topic="/power/volts")
-    assert "empty" not in str(asked.value)
+#: Topics without messages, of what looks above the water, and of another number.
+OTHERS = [
+    ("/a/odom", "Odometry", None), ("/a/range", "Range", None), ("/lidar/range", "Range", 0.5),
+    ("/power/volts", "Float64", 14.8),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("storage", "kinds"),
+    [("mcap", ("Odometry", "Range")), ("sqlite3", ("Odometry", "Range")),
+     ("mcap", ("NavSatFix", "Float64")), ("sqlite3", ("PoseStamped", "Float64")),
+     ("mcap", ("PoseWithCovarianceStamped", "Float64"))],
+)  # fmt: skip
+def test_topics_and_times_are_chosen(storage, kinds, tmp_path):
+    """And those that fit are offered, but a water level not as a range."""
+    topics, named = ("/where", "/sonar/depth"), {"odom_topic": "/where"}
+    folder = write_bag(tmp_path / "dive", storage, topics=topics, kinds=kinds, others=OTHERS)
+    words = r"has messages on /lidar.*: poam map \S*dive --odom-topic /where --range-topic /sonar/d"
+    for said in ({}, {**named, "level_topic": "/power/volts"}):
+        with pytest.raises(InputError, match=words + "epth$"):
+            read(folder, **said)
+    named["range_topic"] = "/sonar/depth"
+    found = read(folder, **named)
+    np.testing.assert_allclose(found.xy - found.xy[0], PLACE[: len(found)] - PLACE[0], atol=0.01)
+    z = ground(*PLACE.T)[: len(found)] + (kinds[0] == "NavSatFix")  # of a boat
+    np.testing.assert_allclose(found.z, z, atol=1e-5)
+    assert len(found) >= 120 and ("origin" in found.source) == (kinds[0] == "NavSatFix")
+    part = read_recording(folder, ReadOptions(settings=named, start=10, stop=20))
+    assert ((part.stamp_ns[[0, -1]] - START) / SECOND).tolist() == [10, 20]
+    with pytest.raises(InputError, match=r"expected nav_msgs/msg/Odometry or .* on /sonar/depth"):
+        read(folder, odom_topic="/sonar/depth", range_topic="/x")
     if storage == "sqlite3":  # which reads no bytes of other types
         with closing(sqlite3.connect(only_file(folder))) as db, db:
             db.execute("UPDATE topics SET type = 'std_msgs/msg/Int32' WHERE name = '/where'")
         with pytest.raises(InputError, match="on /where, got std_msgs/msg/Int32"):
-            read(folder, odom_topic="/where", range_topic="/sonar/depth")
-
-
-@pytest.mark.parametrize("kind", ["NavSatFix", "PoseStamped", "PoseWithCovarianceStamped"])
-def test_positions_and_ranges_of_other_types(kind, tmp_path):
-    pytest.importorskip("pyproj")
-    folder = write_plain_bag(tmp_path / "dive", kind)
-    with pytest.raises(
-        InputError, match=r": poam map \S+ --odom-topic /where --range-topic /sonar/d"
-    ):
-        read(folder)
-    found = read(folder, odom_topic="/where", range_topic="/sonar/depth")
-    moved, depth = found.xy - PLACE[: len(found)], -ground(*PLACE.T)[: len(found)]
-    np.testing.assert_allclose(moved, np.broadcast_to(moved[0], moved.shape), atol=0.01)
-    z = 0.0 if kind == "NavSatFix" else -1.0
-    np.testing.assert_allclose(found.z, z - depth, atol=1e-6)
-    assert len(found) >= 120 and ("origin" in found.source) == (kind == "NavSatFix")
+            read(folder, **named)
 
 
 def test_what_is_no_recording_is_said(tmp_path):
@@ -216,7 +215,7 @@ def test_a_recorded_screened_mission_gives_the_pings_that_it_believed(driven, tm
 
 def test_pings_that_cannot_be_one_survey_are_asked_about(tmp_path):
     """The same look as at a table; the vehicle went along a straight line."""
-    folder = write_bag(tmp_path / "dive", "mcap")
+    folder = write_bag(tmp_path / "dive")
     with pytest.raises(Question, match="without an area"):
         read_soundings(folder)
     assert len(read_soundings(folder, ReadOptions(trusted=True))) == 121

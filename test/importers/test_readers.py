@@ -1,4 +1,5 @@
-"""Kinds of files: each recognised, read, torn and fuzzed; and readers of other packages."""
+"""Logs and points as programs write them: each recognised, read, torn and fuzzed; what nothing
+reads; and readers of other packages."""
 
 import json
 import math
@@ -17,9 +18,25 @@ from poam_ros.importers.raw import RawSoundings, ReadOptions
 from poam_ros.importers.readers import READERS, find_reader, read_soundings
 
 COUNT = 60
+INDEX = np.arange(COUNT)
 BEGIN = datetime(2025, 6, 1, 23, 59, 30, tzinfo=timezone.utc)  # past midnight on the way
-LATITUDE, LONGITUDE = 53.1 + 1e-5 * np.arange(COUNT), -8.6 + 2e-5 * np.sin(np.arange(COUNT) / 9)
-DEPTH = np.round(4 + np.sin(np.arange(COUNT) / 7), 2)
+LATITUDE, LONGITUDE = 53.1 + 1e-5 * INDEX, -8.6 + 2e-5 * np.sin(INDEX / 9)
+DEPTH = np.round(4 + np.sin(INDEX / 7), 2)
+
+
+def off(found):
+    """Where soundings are, beside the places of the first ones [N, 2], in m."""
+    return found.xy - found.projection.local_metres(LATITUDE, LONGITUDE)[: len(found)]
+
+
+def check(found, lost=1):
+    """All soundings but so many (after the last position there is none) lie where their depth was
+    measured; between positions it may be half a second later."""
+    assert COUNT - lost <= len(found) <= COUNT, found.refused
+    alike = np.abs(DEPTH + found.z[:, None]) < 0.006
+    true = found.projection.local_metres(LATITUDE, LONGITUDE)
+    apart = np.hypot(*(found.xy[:, None] - true).transpose(2, 0, 1))
+    assert np.where(alike, apart, np.inf).min(1).max() < 1.5
 
 
 def nmea(path):
@@ -36,21 +53,29 @@ def nmea(path):
     return path
 
 
-def messages(other_vehicle=False, other_sonar=0.0, quality=0, roll=None, worse=0.0):
-    """Time (ns) and message of a boat each second; ``other_vehicle``: 1 km away, with a depth each
-    2 s. ``other_sonar``, ``worse``: the share of the depth of another sonar, and of
-    a worse kind of message; 0: there is none."""
+def messages(
+    other_vehicle=False, other_sonar=0.0, quality=0, roll=None, worse=0.0, best=True, sonar=(2, 1),
+    receiver="", boots=1, ahead=False,
+):  # fmt: skip
+    """Time (ns) and message of a boat each second.
+
+    ``other_vehicle``: 1 km away, with a depth each 2 s. ``other_sonar``, ``worse``: the share of
+    the depth of another sonar, and of a worse kind of message; 0: there is none. ``best``: whether
+    there is the best kind. ``sonar``: its system and component. ``receiver``: its positions with
+    times since "boot" or since "1970"; else the autopilot's. ``boots``: how often that starts.
+    ``ahead``: whether a sonar of its own looks ahead.
+    """
     pytest.importorskip("pymavlink")
     from pymavlink.dialects.v20 import ardupilotmega as dialect
 
-    link, other = dialect.MAVLink(None, srcSystem=2), dialect.MAVLink(None, srcSystem=1)
-    link.srcComponent = other.srcComponent = 1
+    link, other, sounder = (dialect.MAVLink(None, *of) for of in ((2, 1), (1, 1), sonar))
     record = []
     for i in range(COUNT):
-        ms, lat, lon = 1000 * i, round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i])
+        seconds, ms = int(BEGIN.timestamp()) + i, 5000 + 1000 * (i % (COUNT // boots))
+        lat, lon = round(1e7 * LATITUDE[i]), round(1e7 * LONGITUDE[i])
 
-        def depth(value, number=0, own=quality * (i % 2), ms=ms):
-            values = ms, 10, 5000, round(100 * value), 0, number, 25, 0
+        def depth(value, number=0, looks=25, own=quality * (i % 2), ms=ms):
+            values = ms, 10, 5000, round(100 * value), 0, number, looks, 0
             return dialect.MAVLink_distance_sensor_message(*values, signal_quality=own)
 
         def place(north=0, ms=ms, lat=lat, lon=lon):
@@ -60,14 +85,17 @@ def messages(other_vehicle=False, other_sonar=0.0, quality=0, roll=None, worse=0
         if roll is not None:
             angles = math.radians(roll), 0.0, math.pi / 2, 0.0, 0.0, 0.0
             sent.append((dialect.MAVLink_attitude_message(ms, *angles), link))
-        sent += [(place(), link), (depth(DEPTH[i]), link)]
+        us = 10**6 * seconds if receiver == "1970" else 1000 * ms
+        fix = dialect.MAVLink_gps_raw_int_message(us, 3, lat, lon, 0, 0, 0, 0, 0, 9)
+        sent += [(fix if receiver else place(), link)] + [(depth(DEPTH[i]), sounder)] * best
         sent += [(depth(9.0, 1), other)] * (other_vehicle and i % 2)
         sent += [(depth(other_sonar * DEPTH[i], 1), link)] * bool(other_sonar)
+        sent += [(depth(9.0, looks=0), link)] * ahead
         if worse:
-            sent.append((dialect.MAVLink_rangefinder_message(worse * DEPTH[i], 0.0), link))
+            sent.append((dialect.MAVLink_rangefinder_message(worse * DEPTH[i], 0.0), sounder))
         for message, by in sent:
             message.pack(by)
-            record.append((int(BEGIN.timestamp() * 1e9) + 10**9 * i, message))
+            record.append((10**9 * seconds, message))
     return record
 
 
@@ -78,11 +106,6 @@ def mavlink(path, **options):
 
 
 WRITERS = {".bin": dataflash, ".tlog": tlog, ".mcap": blueos}
-
-
-def off(found):
-    """Where soundings are, beside the places of the first ones [N, 2], in m."""
-    return found.xy - found.projection.local_metres(LATITUDE, LONGITUDE)[: len(found)]
 
 
 def test_attitudes_place_the_end_of_the_beam(tmp_path):
@@ -178,12 +201,37 @@ def test_each_kind_is_recognised_and_read(log):
     path, reader = log
     assert find_reader(path) == reader
     found = read_soundings(path)
-    assert len(found) >= COUNT - 1, found.refused  # after the last position there is none
-    np.testing.assert_allclose(-found.z, DEPTH[: len(found)], atol=0.006)
-    # Between positions a depth may be half a second later.
-    apart = off(found)
-    assert np.abs(apart - np.median(apart, axis=0)).max() < 0.6 and np.abs(apart).max() < 2
+    check(found)
+    assert np.abs(off(found)).max() < 2
     assert "m" in found.source["understood"] and found.source["written"]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"sonar": (2, 194)}, {"sonar": (2, 194), "ahead": True}, {"sonar": (3, 191)},
+     {"receiver": "1970"}, {"receiver": "boot", "best": False, "worse": 1.0},
+     {"receiver": "1970", "best": False, "worse": 1.0}, {"receiver": "boot", "boots": 2}],
+    ids=str,
+)  # fmt: skip
+def test_a_sonar_of_another_component_and_clocks_of_all_kinds(how, tmp_path):
+    check(read_soundings(mavlink(tmp_path / "a.tlog", **how)))
+
+
+def test_messages_at_impossible_times_are_counted(tmp_path):
+    record = messages()
+    for i in (30, 31, 90):
+        record[i] = 1000 * (2**64 - 1), record[i][1]
+    tlog(tmp_path / "a.tlog", record)
+    found = read_soundings(tmp_path / "a.tlog")
+    assert found.refused["no_time"] == 3
+    check(found, lost=4)
+
+
+def test_a_recording_of_blueos_that_begins_with_video_is_recognised(tmp_path):
+    path = tmp_path / "log.mcap"
+    blueos(path, messages(), video=True)
+    assert find_reader(path) == "blueos"
+    check(read_soundings(path))
 
 
 def test_a_torn_file_gives_what_stands_before_the_tear_or_says_what_is_wrong(log):
@@ -244,26 +292,28 @@ def test_depths_of_one_vehicle_and_sonar_are_read(also, options, refused, tmp_pa
 
 
 def test_the_text_of_a_log_is_read_without_what_is_no_depth_and_no_position(tmp_path):
-    """Of a second receiver, of a sonar that looks ahead, without an echo."""
+    """Of a second receiver, of a sonar that looks ahead, without an echo or with a quality of 0: on
+    a link it is sent as 1, since 0 stands for an unknown one there; -1 is that of the log."""
     pytest.importorskip("pymavlink")
     lines = [
         "FMT, 128, 89, FMT, BBnNZ, Type,Length,Name,Format,Columns",
         "FMT, 130, 30, GPS, QBBIHLL, TimeUS,I,Status,GMS,GWk,Lat,Lng",
-        "FMT, 131, 30, RFND, QBCBB, TimeUS,Instance,Dist,Stat,Orient",
+        "FMT, 131, 30, RFND, QBCBBb, TimeUS,Instance,Dist,Stat,Orient,Quality",
     ]
+    silent, unsure = INDEX % 9 == 8, INDEX % 5 == 4
     for i, (latitude, longitude, depth) in enumerate(zip(LATITUDE, LONGITUDE, DEPTH, strict=True)):
+        us, how = 10**6 * i, f"{3 if silent[i] else 4}, 25, {0 if unsure[i] else (-1, 80)[i % 2]}"
         lines += [
-            f"GPS, {1000000 * i}, 0, 3, {1000 * i}, 2300, {latitude:.7f}, {longitude:.7f}",
-            f"RFND, {1000000 * i + 250_000}, 0, {depth:.2f}, {3 if i % 9 == 8 else 4}, 25",
-            *[f"RFND, {1000000 * i + 250_000 + k}, 1, 33.00, 4, 0" for k in (1, 2)],
-            f"GPS, {1000000 * i + 500_000}, 1, 3, 0, 2300, {latitude + 1e-4:.7f}, {longitude:.7f}",
+            f"GPS, {us}, 0, 3, {1000 * i}, 2300, {latitude:.7f}, {longitude:.7f}",
+            f"RFND, {us + 250_000}, 0, {2.5 if unsure[i] else depth:.2f}, {how}",
+            *[f"RFND, {us + 250_000 + k}, 1, 33.00, 4, 0, -1" for k in (1, 2)],
+            f"GPS, {us + 500_000}, 1, 3, 0, 2300, {latitude + 1e-4:.7f}, {longitude:.7f}",
         ]
     path = tmp_path / "log.log"
     path.write_text("\n".join([*lines, ""]))
-    found, echo = read_soundings(path), np.arange(COUNT) % 9 != 8
-    echo[-1] = False  # after the last fix
-    np.testing.assert_allclose(-found.z, DEPTH[echo], atol=0.01)
-    np.testing.assert_allclose(np.ptp(found.xy[:, 1]), 111_320 * np.ptp(LATITUDE[echo]), rtol=0.01)
+    found, none = read_soundings(path), silent | unsure
+    check(found, lost=1 + none[:-1].sum())  # the last one is unsure, and after the last fix
+    assert found.refused["nan"] == none.sum()
     assert found.projection.latitude == pytest.approx(np.median(LATITUDE), abs=2e-5)
 
 
@@ -279,20 +329,12 @@ def test_a_damaged_log_of_ardupilot_prints_nothing_of_the_library(tmp_path, capf
 @pytest.mark.parametrize("name", ["current_distance", "lat", "system_id", "time_boot_ms"])
 def test_values_of_a_recording_that_are_no_numbers_are_counted(tmp_path, name, value):
     """In JSON, where NaN is null; every third message has one."""
-    record = pytest.importorskip("mcap.writer")
-    with (tmp_path / "log.mcap").open("wb") as file:
-        writer = record.Writer(file)
-        writer.start()
-        channel = writer.register_channel("mavlink/2/1/ALL", "json", 0)
-        for number, (ns, message) in enumerate(messages()):
-            fields, header = message.to_dict(), {"system_id": 2, "component_id": 1}
-            fields["type"] = fields.pop("mavpackettype")
-            where = header if name in header else fields
-            if name in where and number % 3 == 0:
-                where[name] = value
-            text = json.dumps({"header": header, "message": fields}).encode()
-            writer.add_message(channel, ns, text, ns)
-        writer.finish()
+
+    def spoil(number, *parts):
+        for part in parts:
+            part.update({name: value} if name in part and number % 3 == 0 else {})
+
+    blueos(tmp_path / "log.mcap", messages(), spoil)
     found = read_soundings(tmp_path / "log.mcap", ReadOptions(trusted=True))
     assert COUNT // 3 < len(found) < COUNT + (name in ("lat", "system_id"))
     assert np.isin(np.round(-found.z, 2), DEPTH).all() and sum(found.refused.values())
