@@ -1,4 +1,4 @@
-"""The input of `poam map`: a table, a recording, a mission folder, or the last two together."""
+"""The input of `poam map`: tables, a recording, or a mission folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.clock import SECOND
 from ..core.errors import InputError, quantity, shown
 from ..core.geometry import Extent
 from ..core.reading import refuse_larger
@@ -89,43 +88,29 @@ def read(args: argparse.Namespace) -> MappingJob:
         raise InputError(f"{args.logs[1]}: a {READERS[names[0]].kind} is mapped alone")
     readers = [READERS[name] for name in names]
     _check(args, mission, readers)
-    past = read_mission(args.log if mission else args.mission) if mission or args.mission else None
-    if past is None:
-        values: Mapping[str, Any] = (
-            {"method": VEHICLE["method"], **LIVE_DEFAULTS} if bag else MAP_DEFAULTS
-        )
-        settings = _settings({**values, **vars(args)}, args)
-        soundings = _read_recording(args, {}) if bag else _read_files(args, settings)
-        soundings = _excluded(args, soundings)
-        if args.workspace_degrees:
-            args.workspace = _in_metres(args.workspace_degrees, soundings)
-        workspace = (
-            Extent.of(args.workspace) if args.workspace else soundings.workspace(args.map_margin)
-        )
-        if not bag:  # the front end has done so for a recording, with its own margin
-            soundings = _in_workspace(args, soundings, workspace)
-        return MappingJob(_calibrated(args, soundings, settings), workspace, settings, None)
-    values = {**LIVE_DEFAULTS, **past.mapper, **past.settings, **vars(args)}
-    method = str(values["method"])
-    if ":" in method and "method" not in args:  # Python's import of a module that a file names
-        raise InputError(
-            f"{past.path}: its model {shown(method)} comes from another package; to load it, give "
-            f"--method {shown(method)}"
-        )
-    settings = replace(_settings(values, args), prior=_prior(args, past, values))
-    if past.mapper.get("screening.enabled", True):  # screened when accepted
-        settings = replace(settings, screening=ScreeningSettings())
-    soundings = _read_journal(args, past) if mission else _read_recording_and_journal(args, past)
+    past = read_mission(args.log) if mission else None
+    values: Mapping[str, Any] = MAP_DEFAULTS
+    if past is not None:
+        values = {**LIVE_DEFAULTS, **past.mapper, **past.settings}
+    elif bag:
+        values = {**LIVE_DEFAULTS, "method": VEHICLE["method"]}
+    settings = _settings({**values, **vars(args)}, args, past)
+    soundings = _read_files(args, settings) if past is None else _read_journal(args, past)
     soundings = _excluded(args, soundings)
-    workspace = Extent.of(values["workspace"] or past.settings["workspace"])
-    if _changes_model(args, past):
+    if past is not None and _changes_model(args, past):
         soundings = replace(soundings, steps=None)
-    if _sets_batch_size(args):
+    if vars(args).get("batch.first") or vars(args).get("batch.size"):  # else the live mapper's
         soundings = replace(soundings, batch=None)
-    if args.by:
+    if args.by == LINE and not soundings.names:
         soundings = soundings.grouped_by_line()
-    soundings = _calibrated(args, _in_workspace(args, soundings, workspace), settings)
-    return MappingJob(soundings, workspace, settings, _resolution(args, past, workspace))
+    if args.workspace_degrees:
+        args.workspace = _in_metres(args.workspace_degrees, soundings)
+    bounds = args.workspace or (past.settings["workspace"] if past is not None else None)
+    workspace = Extent.of(bounds) if bounds else soundings.workspace(args.map_margin)
+    if not bag:  # the front end has done so for a recording, with its own margin
+        soundings = _in_workspace(args, soundings, workspace)
+    resolution = None if past is None else _resolution(args, past, workspace)
+    return MappingJob(_calibrated(args, soundings, settings), workspace, settings, resolution)
 
 
 def _resolution(args: argparse.Namespace, past: RecordedMission, workspace: Extent) -> float | None:
@@ -177,8 +162,6 @@ def _check(args: argparse.Namespace, mission: bool, readers: Sequence[ReaderEntr
     useless = {name: f"--{name}" for name in OPTIONS if name not in heeded}
     if mission or bag:
         useless |= PLACED
-    if not bag:
-        useless["mission"] = "--mission"
     for name, option in useless.items():
         if getattr(args, name):
             raise InputError(f"{option}: does not apply to a {kind} ({args.log})")
@@ -194,22 +177,36 @@ def _check(args: argparse.Namespace, mission: bool, readers: Sequence[ReaderEntr
             f"--by: expected {LINE} (lines found in the track), as {args.log} has no columns; got "
             f"{args.by}"
         )
-    if args.map_margin is not None and (mission or args.mission):
+    if args.map_margin is not None and mission:
         raise InputError("--margin: not allowed with a mission, which has its own workspace")
 
 
-def _settings(values: Mapping[str, Any], args: argparse.Namespace) -> SoundingMapSettings:
+def _settings(
+    values: Mapping[str, Any], args: argparse.Namespace, past: RecordedMission | None
+) -> SoundingMapSettings:
+    """The settings of the map; ``past``: the mission, if it is one's."""
+    method = str(values["method"])
+    if past and ":" in method and "method" not in args:  # an import of what a file names
+        raise InputError(
+            f"{past.path}: its model {shown(method)} comes from another package; to load it, give "
+            f"--method {shown(method)}"
+        )
     own = {name: values[name] for name in ("seed", "water.level") if name in values}
-    return instance(
+    settings = instance(
         SoundingMapSettings,
         {**vars(args), **own},
         model=ModelSettings.of(values),
         screening=instance(ScreeningSettings, {"screening.enabled": True, **values}),
     )
+    if past is None:
+        return settings
+    if past.mapper.get("screening.enabled", True):  # screened when accepted
+        settings = replace(settings, screening=ScreeningSettings())
+    return replace(settings, prior=_prior(args, past, values))
 
 
 def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
-    """The soundings of files that are not recordings."""
+    """The soundings of tables, of logs, or of a recording."""
     from ..importers.levels import WaterLevels
     from ..importers.options import read_mapping
     from ..importers.raw import ReadOptions
@@ -234,7 +231,8 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     )  # fmt: skip
     records = read_soundings(args.logs, options, args.reader)
     for line in records.source.get("files", [records.source]):
-        print(f"{line.get('file', args.log.name)}: {line.get('understood')}; {line.get('written')}")
+        said = "; ".join(filter(None, map(line.get, ("understood", "written"))))
+        print(f"{line.get('file', args.log.name)}: {said}")
     if levels is not None:
         print(f"water level: {levels.description}")
     return records
@@ -278,25 +276,6 @@ def _excluded(args: argparse.Namespace, soundings: Soundings) -> Soundings:
     return soundings
 
 
-def _read_recording(
-    args: argparse.Namespace, recorded: Mapping[str, Any], crop: bool = True
-) -> Soundings:
-    """The soundings of a recording; ``recorded``: the parameters of the mission's mapper."""
-    from ..importers.bags import read_recording
-    from ..importers.raw import ReadOptions
-    from ..importers.readers import looked_at
-
-    given = {**recorded, **vars(args)}
-    given["workspace"] = args.workspace or recorded.get("workspace")
-    times = {name: given[name] for name in CROP if crop and name in given}
-    soundings = read_recording(args.log, ReadOptions(settings=given, **times))
-    print(soundings.source["understood"])
-    soundings = looked_at(args.log, soundings, args.trusted or bool(recorded))
-    if _sets_batch_size(args):
-        soundings = replace(soundings, batch=None)
-    return soundings.grouped_by_line() if args.by and not recorded else soundings
-
-
 def _read_journal(args: argparse.Namespace, past: RecordedMission) -> Soundings:
     """The soundings of a mission's journal."""
     from ..importers.journals import soundings_of_mission
@@ -304,34 +283,11 @@ def _read_journal(args: argparse.Namespace, past: RecordedMission) -> Soundings:
 
     given = vars(args)
     soundings = soundings_of_mission(past, given.get("water.sound_speed"), given.get("water.level"))
-    _print_mission(past)
+    pings, steps = len(past.logged.samples), len(past.logged.steps)
+    said = f"{quantity(pings, 'accepted ping')}, {quantity(steps, 'step')} of the model"
+    print(f"{past.path}: {said}")
     soundings = looked_at(past.path, soundings, args.trusted)
     return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
-
-
-def _read_recording_and_journal(args: argparse.Namespace, past: RecordedMission) -> Soundings:
-    """The soundings of a recording, with the journal of its mission."""
-    from ..importers.journals import placed_as_recorded
-
-    given, offset = vars(args), "sonar.time_offset"
-    if past.mapper.get("sonar.base_frame") and not ({"sonar.offset", "sonar.tilt"} & {*given}):
-        raise InputError(
-            "expected --set sonar.offset='X Y Z' or sonar.tilt, as the mission's mapper took the "
-            "sonar mount from tf2"
-        )
-    known = {**past.mapper, "workspace": past.settings["workspace"]}
-    recorded = _read_recording(args, known, crop=False)
-    then, now = (float(values.get(offset, 0.0)) for values in (past.mapper, {**known, **given}))
-    soundings, agreed = placed_as_recorded(past, recorded, round((now - then) * SECOND))
-    _print_mission(past)
-    print(agreed)
-    return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
-
-
-def _print_mission(past: RecordedMission) -> None:
-    pings, steps = past.logged.samples, past.logged.steps
-    learned = f"{quantity(len(steps), 'step')} of the model"
-    print(f"{past.path}: {quantity(len(pings), 'accepted ping')}, {learned}")
 
 
 def _changes_model(args: argparse.Namespace, past: RecordedMission) -> bool:
@@ -340,12 +296,6 @@ def _changes_model(args: argparse.Namespace, past: RecordedMission) -> bool:
     given = model.union(("seed", "batch.first", "batch.size")).intersection(vars(args))
     others = [name for name in given if vars(args)[name] != past.settings.get(name)]
     return bool(others or args.workspace)
-
-
-def _sets_batch_size(args: argparse.Namespace) -> bool:
-    """Whether sizes of batches are given; otherwise they are those of the live mapper."""
-    given = vars(args)
-    return bool(given.get("batch.first") or given.get("batch.size"))
 
 
 def _in_metres(degrees: list[float], soundings: Soundings) -> tuple[float, ...]:

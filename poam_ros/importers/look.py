@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from ..core.clock import SECOND
 from ..core.geodesy import hemispheres, in_area_of_use
@@ -23,9 +22,6 @@ FEWEST_PLACES = (5, 20)
 #: Eastings of UTM and its kind stay below this (m); the least and the largest northings that are
 #: no easting in feet beside an easting; the Earth's radius.
 EASTING, NORTHINGS, EARTH = 1e6, (3e6, 1e7), 6_378_137.0
-#: Depths of which a part is in another unit change by its factor, which is at least ``DOUBLE``, and
-#: stay so: the median of so many.
-DOUBLE, SMOOTHED = np.log(2.0), 7
 #: Rows that show how well the place tells a value; those that are apart, as a share of them.
 ROWS, SAME_TIME = 400, 0.05
 #: Where a person may be sure of what is unlikely.
@@ -56,7 +52,7 @@ def look(
 def _doubts(xy: np.ndarray, depth: np.ndarray, raw: RawSoundings | None, unit: str) -> Doubts:
     if raw is None:
         yield from _of_places(xy, None)
-        yield from _of_depths(xy, depth, {})
+        yield from _of_depths(depth, {})
         return
     columns, kept, degrees = raw.columns, raw.kept, None
     if raw.x_y is None and raw.degrees:
@@ -71,7 +67,7 @@ def _doubts(xy: np.ndarray, depth: np.ndarray, raw: RawSoundings | None, unit: s
             [Answer(f"if they are in {u}", {"units": f"ft,{u}"}) for u in ("ft", "m")] + [SURE],
         )
     yield from _of_places(xy, degrees)
-    yield from _of_depths(xy, depth, columns)
+    yield from _of_depths(depth, columns)
     yield from _of_slopes(xy, np.abs(depth), unit)
     stamps = None if raw.stamp_ns is None else raw.stamp_ns[kept]
     yield from _of_speeds(xy, stamps, degrees, columns)
@@ -145,8 +141,8 @@ def _of_places(xy: np.ndarray, degrees: np.ndarray | None) -> Doubts:
             yield f"places are rounded to {10.0**-digits:g} degrees on {extent}", [SURE]
 
 
-def _of_depths(xy: np.ndarray, depth: np.ndarray, columns: Mapping[str, str]) -> Doubts:
-    """Whether depths lie above the water, or are all the same, or in another unit in part."""
+def _of_depths(depth: np.ndarray, columns: Mapping[str, str]) -> Doubts:
+    """Whether depths lie above the water, or are all the same."""
     if (above := float((depth < 0).mean())) > 0.5:
         name = columns.get("z", columns.get("depth", ""))
         # Depths begin near a shore.
@@ -161,28 +157,10 @@ def _of_depths(xy: np.ndarray, depth: np.ndarray, columns: Mapping[str, str]) ->
     same = np.unique(depth, return_counts=True)[1].max() > 0.95 * len(depth)
     if same or np.ptp(depth) < 0.03:  # as of a latitude
         yield f"nearly all soundings have the same depth, {np.median(depth):g} m", []
-    # Part of them are in another unit: on short ways along the track all that change much change by
-    # its factor.
-    logs = np.log(np.pad(np.maximum(np.abs(depth), 0.01), SMOOTHED // 2, "edge"))
-    logs = np.median(sliding_window_view(logs, SMOOTHED), axis=1)
-    steps, along = np.abs(np.diff(logs)), np.hypot(*np.diff(xy, axis=0).T)
-    for unit, size in UNITS.items():
-        factor = abs(np.log(size))
-        # A ledge of a shore in between changes by less than most of it.
-        turns = np.flatnonzero(steps > max(DOUBLE, 0.6 * factor))
-        other = np.searchsorted(turns, np.arange(len(logs))) % 2 == 1
-        if (
-            factor > DOUBLE
-            and 0.05 < other.mean() < 0.95
-            and np.abs(steps[turns] - factor).max() < max(0.2, factor / 10)
-            and np.diff(turns, prepend=-1, append=len(steps)).min() >= FEWEST
-            and along[turns].max() <= 20 * np.median(along[along > 0])
-            and abs(np.median(logs[other]) - np.median(logs[~other])) >= DOUBLE
-        ):
-            yield (
-                f"depths change as from m to {unit}, or back, from about sounding {turns[0] + 1} "
-                "on: part of them may be in another unit", [SURE],
-            )  # fmt: skip
+    gap, deep = _widest_gap(np.log(np.maximum(np.abs(depth), 0.01)))
+    # No bottom leaves out depths of a factor of five; a sounder that loses it returns.
+    if gap > np.log(5) and 0.05 < deep.mean() < 0.95 and np.count_nonzero(np.diff(deep)) < 4:
+        yield "depths change by a factor as of another unit, and stay so", [SURE]
 
 
 def _of_slopes(xy: np.ndarray, size: np.ndarray, unit: str) -> Doubts:

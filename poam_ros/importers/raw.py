@@ -256,8 +256,7 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
     reason = np.concatenate([raw.reason for raw in raws])
     names = filter(None, dict.fromkeys(reason.tolist()))
     found = every.without(*(every.left(reason == name, name) for name in names))
-    found = without_repeats(found, tuple(checked)).between(options.start, options.stop)
-    return found.grouped_by_line() if options.by == LINE and not found.names else found
+    return without_repeats(found, tuple(checked)).between(options.start, options.stop)
 
 
 def _in_metres(

@@ -1,4 +1,4 @@
-"""A mission's own log, mapped again: as it was, as it was recorded, or by what is known today."""
+"""A mission's own log, mapped again: as it was, or by what is known today."""
 
 from dataclasses import replace
 
@@ -10,12 +10,12 @@ from poam_ros.app.cli import main
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
 from poam_ros.frontend.refused_pings import RefusedPings
-from poam_ros.importers.journals import placed_as_recorded, soundings_of_mission
+from poam_ros.importers.journals import soundings_of_mission
 from poam_ros.journal.folder import read_mission
 from poam_ros.journal.tables import UPDATE
 from poam_ros.mapping.drawing import predict
 from poam_ros.mapping.sounding_map import learn
-from poam_ros.mapping.soundings import SoundingMapSettings, Soundings
+from poam_ros.mapping.soundings import SoundingMapSettings
 from poam_ros.models.registry import ModelSettings
 from poam_ros.outputs.folder import read_map, read_table
 from poam_ros.screening import ScreeningSettings
@@ -59,26 +59,6 @@ def test_the_log_alone_gives_the_same_map(mission, past):
     # Without what the log says of the training it would be another.
     other = mission.map(replace(soundings, steps=None))
     assert np.abs(other - mission.lived).max() > 1e-3
-
-
-def test_a_recording_says_where_and_the_log_which(mission, past):
-    """The recording lacks a ping, has some more, and has all of them 2 m higher, 0.05 s later."""
-    taken = mission.samples[np.arange(1, len(mission.samples))]
-    more = replace(taken[:4], stamp_ns=taken.stamp_ns[:4] - 10**12)
-    heard = replace(taken, z=taken.z + 2, stamp_ns=taken.stamp_ns + 5 * 10**7)
-    both = [more, heard]
-    recorded = Soundings.of(type(taken).joined(both))
-    found, agreed = placed_as_recorded(past, recorded, later_ns=5 * 10**7)
-    assert f"{len(taken)} of these pings are also in the recording, at most 2 m apart" in agreed
-    assert "1 are only in the journal, 4 only in the recording" in agreed
-    assert found.refused == {"not_in_the_mission": 4}
-    (beyond,) = found.left_out
-    assert beyond.stamp_ns.tolist() == more.stamp_ns.tolist()
-    np.testing.assert_array_equal(beyond.xyz, np.column_stack((more.xy, more.z)))
-    np.testing.assert_allclose(found.z - mission.samples.z, [0, *[2] * len(taken)])
-    np.testing.assert_array_equal(found.pings.number, mission.samples.number)
-    with pytest.raises(InputError, match="expected the journal of the recorded mission; none of"):
-        placed_as_recorded(past, recorded)
 
 
 def test_refused_pings_of_the_log_come_with_it(past):

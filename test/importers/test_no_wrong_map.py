@@ -22,8 +22,8 @@ from poam_ros.importers.readers import read_soundings
 COUNT, QUICK, ALL = 240, (*range(40), 61194, 160116), range(2000)
 #: Share of the soundings at their places: between lost positions no turn of the boat is known.
 NEAR = 0.85
-#: Changes of a whole column that leave a possible survey.
-AS_IT_SAYS = {"mirrored", "scaled depth", "names swapped"}
+#: Changes that leave a possible survey: of a whole column, or by a factor as between two depths.
+AS_IT_SAYS = {"mirrored", "scaled depth", "names swapped", "feet in part"}
 
 
 @dataclass

@@ -104,7 +104,6 @@ OPTIONS: dict[str, tuple[tuple[str, Any, str, dict[str, Any]], ...]] = {
         ("range_topic", "", "Topic of the ranges (default: /sonar/range).", {}),
         ("start", "", "Skip this much at the beginning (s; default: 0).", {}),
         ("stop", "", "Stop after this much (s; default: 0: at the end).", {}),
-        ("--mission", "DIR", "Folder of the mission that a recording belongs to.", {"type": Path}),
     ),
     "map": (
         ("--output", "DIR", "Folder of results (default: runs/map-LOG).", {"type": Path}),

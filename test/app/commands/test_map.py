@@ -148,7 +148,6 @@ def test_holding_out_single_soundings_gives_a_warning(log, tmp_path, capsys):
         (["--hold-out", "0.1", "--folds", "3"], "not allowed with argument"),
         (["--set", "sonar.max_range=20"], "--set sonar.max_range: does not apply to a table"),
         (["--odom-topic", "/a"], "--odom-topic: does not apply to a table"),
-        (["--mission", "x"], "--mission: does not apply to a table"),
         (["--stop", "5"], "expected a column of times (--columns time=NAME), got none"),
         (["--workspace", "0", "1", "500", "600"], "--workspace: no soundings of"),
         (["--method", "kriging"], "--method: expected one of poam"),
