@@ -7,7 +7,7 @@ import json
 import re
 
 import numpy as np
-import one_lake as lake
+import one_lake
 import pytest
 from one_lake import COUNT, FOOT, LAT, LON, WHEN, T, check, options_of, places, table, texts
 
@@ -15,11 +15,12 @@ from poam_ros.core.errors import InputError, Question
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 
-LATITUDE, LONGITUDE, EAST, NORTH = lake.LATITUDE, lake.LONGITUDE, lake.EAST, lake.NORTH
-D, FT, UP, WEST = lake.DEPTH, lake.DEPTH / FOOT, -lake.DEPTH, texts(-LONGITUDE)
+LATITUDE, LONGITUDE, D = one_lake.LATITUDE, one_lake.LONGITUDE, one_lake.DEPTH
+EAST, NORTH, FT, UP, WEST = one_lake.EAST, one_lake.NORTH, D / FOOT, -D, texts(-LONGITUDE)
 #: Degrees times 10,000,000; and times 1,000,000, as no instrument writes them.
-INTEGERS = [f"{1e7 * v:.0f}" for v in LATITUDE], [f"{1e7 * v:.0f}" for v in LONGITUDE]
-MILLIONS = [f"{1e6 * v:.0f}" for v in LATITUDE], [f"{1e6 * v:.0f}" for v in LONGITUDE]
+INTEGERS, MILLIONS = (
+    [texts(size * each, ".0f") for each in (LATITUDE, LONGITUDE)] for size in (1e7, 1e6)
+)
 RADIUS = 6_356_752.3142
 MERCATOR = (
     texts(np.radians(LONGITUDE) * RADIUS, ".0f"),
@@ -30,6 +31,7 @@ NS, EW = ([f"{side}{int(v)}° {60 * (v % 1):.4f}'" for v in size]
           for side, size in (("N", LATITUDE), ("W", -LONGITUDE)))  # fmt: skip
 PACKED = [texts(100 * np.trunc(v) + 60 * np.fmod(v, 1), ".5f") for v in (LATITUDE, LONGITUDE)]
 DAY, CLOCK = ([f"{when:{form}}" for when in WHEN] for form in ("%Y-%m-%d", "%H:%M:%S"))
+SIX = np.array([when.timetuple()[:6] for when in WHEN]).T
 #: In US feet of the state that the lake lies in.
 STATE = places("EPSG:2286")
 #: Altitudes of a vehicle that dives and rises, and of one that holds its depth.
@@ -38,10 +40,9 @@ DIVES, HOLDS = 3 + 2 * np.sin(T / 6), 2 + 0.02 * NOISE
 #: Heights of a boat's antenna: drifting, noisy, falling with the ground, constant.
 ANTENNA = {"drift": 46.9 + 0.5 * np.sin(T / 50), "noise": 46.9 + NOISE,
            "falls": 46.9 - 0.4 * D, "constant": 46.9 + 0 * T}  # fmt: skip
-LINES = [json.dumps({"lat": LATITUDE[i], "lon": LONGITUDE[i], "depth": D[i], "by": "a\u2028b"},
-                    ensure_ascii=False) for i in range(COUNT)]  # fmt: skip
-POINTS = [{**json.loads(line), "sats": [{"id": 1}] * 8} for line in LINES]
-TRACKS = [{"name": "a", "points": POINTS[:200]}, {"name": "b", "points": POINTS[200:]}]
+POINTS = [{"lat": a, "lon": b, "depth": d, "by": "a\u2028b"}
+          for a, b, d in zip(LATITUDE, LONGITUDE, D, strict=True)]  # fmt: skip
+LINES = [json.dumps(each, ensure_ascii=False) for each in POINTS]
 
 
 def some(every, cells, other=""):
@@ -55,14 +56,29 @@ def of(*parts):
     return ["".join(each) for each in zip(*columns, strict=True)]
 
 
+def lake(header="lat,lon,depth", *columns, **how):
+    """A table whose first columns are latitude and longitude."""
+    return table(header, LAT, LON, *(columns or [D]), **how)
+
+
+def metres(header, height=D):
+    """A table of eastings, northings and depths."""
+    return table(header, EAST, NORTH, height)
+
+
+def vehicle(names, own, above):
+    """A table of a vehicle's depths or elevations, and of its altitudes."""
+    return lake(f"latitude,longitude,{names}", own, above)
+
+
 def sided(header, *columns):
     return table(header, *columns, separator=";").replace(".", ",")
 
 
 #: By the program or the header: the text, and where they matter the options and what is said.
 READ = {
-    "plotter's log, Mercator beside degrees": table(
-        "Latitude,Longitude,Easting,Northing,Depth[ft],Time[s]", LAT, LON, *MERCATOR, FT, T),
+    "plotter's log, Mercator beside degrees": lake(
+        "Latitude,Longitude,Easting,Northing,Depth[ft],Time[s]", *MERCATOR, FT, T),
     "waypoints of a plotter": table(
         "Name\tPosition Lat\tPosition Lon\tDepth", [f"{i:03}" for i in T], NS, EW,
         [f"{d:.1f} ft" for d in FT], separator="\t"),
@@ -76,33 +92,29 @@ READ = {
         *[[""] * 21 + each[21:] for each in (LAT, LON)], texts(100 * D, ".0f"),
         separator=";", end=";\n"),
     "receiver's fields, sides beside": table(
-        "UTC,Lat,NS,Lon,EW,Depth,Remark", [f"{when:%H%M%S}.00" for when in WHEN], LAT, "N", WEST,
-        "W", D),
+        "UTC,Lat,NS,Lon,EW,Depth,Remark", CLOCK, LAT, "N", WEST, "W", D),
     "phone, blanks between fixes": table("timestamp,lat,lon,accuracy,depth", map(str, WHEN),
                                          some(3, LAT, "null"), some(3, LON, "null"), "4", D),
     "sonar with confidence": table(
         "Time,Depth (mm),Confidence (%),Latitude,Longitude", of(DAY, " ", CLOCK),
         texts(np.where(T % 9, 1000 * D, 250), ".0f"), np.where(T % 9, 97, 42), LAT, LON),
-    "sonar with a flag": table("valid,depth,lat,lon", np.where(T % 9, 1, 0),
-                               np.where(T % 9, D, 0.25), LAT, LON),
-    "a flag that most have not": table("quality,depth,lat,lon", np.where(T % 9, 0, 3), D, LAT, LON),
-    "feet and metres": table("Lat,Lon,DEPTH,DEPTH_M", LAT, LON, FT, D),
+    "sonar with a flag": lake("lat,lon,depth,valid", np.where(T % 9, D, 0.25), 1 * (T % 9 > 0)),
+    "a flag that most have not": lake("lat,lon,depth,quality", D, np.where(T % 9, 0, 3)),
+    "feet and metres": lake("Lat,Lon,DEPTH,DEPTH_M", FT, D),
     "spreadsheet": (sided("Breite;Länge;Wassertiefe (m)", LAT, LON, D), {}, "decimal commas"),
     "an old spreadsheet": sided("Breite;Länge;Wassertiefe (m)", LAT, LON, D).encode("cp1252"),
-    "sixteen bits": table("lat,lon,depth", LAT, LON, D).encode("utf-16"),
-    "with a mark": table("lat,lon,depth", LAT, LON, D).encode("utf-8-sig"),
+    "sixteen bits": lake().encode("utf-16"),
+    "with a mark": lake().encode("utf-8-sig"),
     "American dates": table("Date,Time,Lat,Long,Depth (ft)", [f"{w:%m/%d/%Y}" for w in WHEN],
                             [f"{w:%I:%M:%S %p}" for w in WHEN], LAT, LON, FT),
     "comments and a row of units": "# sounder 3.1\n# draught 0\n" + table(
         "Time,Lat,Lon,Depth\ns,deg,deg,ft", T, LAT, LON, FT),
     "depths and positions in rows of their own": table(
-        "time,lat,lon,depth", T, some(2, LAT), some(2, LON),
-        ["" if i % 2 == 0 else f"{d:.2f}" for i, d in enumerate(D)]),
+        "time,lat,lon,depth", T, some(2, LAT), some(2, LON), ["", *some(2, texts(D[1:], ".2f"))]),
     "echosounder's software": table(
         "Ping_date, Ping_time, Latitude, Longitude, Position_status, Depth, GPS_time", DAY,
         [f" {c}" for c in CLOCK], np.where(T % 17, LAT, "999.0"), np.where(T % 17, LON, "999.0"),
-        1 * (T % 17 > 0), [f" {d:.3f}" if i % 19 else " -10000.99" for i, d in enumerate(D)],
-        " 15:00:00"),
+        1 * (T % 17 > 0), np.where(T % 19, texts(D, " .3f"), " -10000.99"), " 15:00:00"),
     "side-scan's pings": table(
         "record_num,time_s,utm_e,utm_n,speed_ms,inst_dep_m,lon,lat,date,time,dep_m", T, T / 10,
         *MERCATOR, "1.52", D - 0.3, LON, LAT, DAY, CLOCK, D),
@@ -110,13 +122,13 @@ READ = {
     "a northing called easting": table("No.,Zone,Northing,Easting,longitude,latitude,Depth", T,
                                        "10T", EAST, NORTH, LON, LAT, D),
     "a message's fields": table("GPS.lat,GPS.lon,RANGE.depth", *INTEGERS, D),
-    "a document of JSON": json.dumps({"log": [{"name": "a", "track": [
-        {"coords": {"latitude": a, "longitude": b}, "depth": d}
-        for a, b, d in zip(LATITUDE, LONGITUDE, D, strict=True)]}]}, indent=1),
-    "lists of JSON": json.dumps({"by": "a", "log": {
-        "lat": LATITUDE.tolist(), "lon": LONGITUDE.tolist(), "depth": D.tolist()}}),
-    "lines of JSON, marked and torn": "\ufeff" + "\n".join([*LINES, '{"lat": 47.']),
-    "tracks of JSON": json.dumps({"device": [{"id": 1}], "tracks": TRACKS}, indent=1),
+    "lines of JSON": "\ufeff" + "\n".join(LINES),
+    # Of objects in objects, and below a list of something else.
+    "a document of JSON": json.dumps({
+        "stations": [{"latitude": 47, "longitude": -122, "elevation": i, "date": "2025-01-17",
+                      "x": i, "quality": 9} for i in range(40)],
+        "log": [{"at": {"latitude": each["lat"], "longitude": each["lon"]}, "depth": each["depth"]}
+                for each in POINTS]}, indent=1),
     "points of WKT": table("WKT,depth", of('"POINT (', LON, " ", LAT, ')"'), D),
     "places in one cell": table("position;depth", of(NS, ", ", EW), D, separator=";"),
     "minutes of three decimals in one cell": table(
@@ -127,87 +139,78 @@ READ = {
         "fix,depth", np.where((T >= 50) & (T % 9 > 0), of('"', LAT, ", ", LON, '"'), ""), D),
     "quoted decimal commas": table("lat,lon,depth", *(
         [f'"{v}"' for v in each] for each in (LAT, LON, texts(D, ".2f")))).replace(".", ","),
-    "stations above soundings": json.dumps({
-        "stations": [{"latitude": 47, "longitude": -122, "elevation": i, "date": "2025-01-17",
-                      "x": i, "quality": 9} for i in range(40)], "soundings": POINTS}),
     # Layouts.
-    "a quote that nothing closes": table("lat lon depth remark", LAT, LON, D,
-                                         np.where(T == 150, '"shore', "-"), separator=" "),
+    "a quote that nothing closes": lake("lat lon depth remark", D,
+                                        np.where(T == 150, '"shore', "-"), separator=" "),
     "blanks": table("lat lon depth", LAT, of("  ", LON), D, separator=" "),
-    "comments": "# made by a sounder\n#\n\n" + table("Lat,Lon,Depth", LAT, LON, D),
-    "remarks": "Survey of Monday\nBoat: Ada\n" + table("Lat,Lon,Depth", LAT, LON, D),
-    "a commented header": table("# lat,lon,depth\n#53.2,8.6,5.1", LAT, LON, D),
-    "a commented number": "# 3,4,5\n" + table("Lat,Lon,Depth", LAT, LON, D),
-    "a separator that is named": "sep=;\n" + table("Lat;Lon;Depth", LAT, LON, D, separator=";"),
-    "rows of separators": table("Lat,Lon,Depth", LAT, LON, D, end="\n,,\n"),
+    **{begin: begin + lake() for begin in (
+        "# made by a sounder\n#\n\n", "Survey of Monday\nBoat: Ada\n", "# 3,4,5\n")},
+    "a commented header": lake("# lat,lon,depth\n#53.2,8.6,5.1"),
+    "a separator that is named": "sep=;\n" + lake("Lat;Lon;Depth", separator=";"),
+    "rows of separators": lake(end="\n,,\n"),
     "units in cells": sided("Lat;Lon;Depth", LAT, LON, [f"{d:.2f}m" for d in D]),
     "units in cells of a second language": table("depth\tlat\tlon", [f"{d:.2f} m" for d in D], LAT,
                                                  LON, separator="\t"),
-    "a unit beyond the header": table("lat,lon,depth", LAT, LON, D)[:-1] + ",ft",
+    "a unit beyond the header": lake()[:-1] + ",ft",
     # A header of short words is no row of units.
     "a header of blanks": table("Survey of Monday\nDjup Latitud Longitud", D, LAT, LON,
                                 separator=" "),
-    "names of a profile's samples": (table("lat,lon,depth,0.5,1.0", LAT, LON, D, "3", "70"), {},
+    "names of a profile's samples": (lake("lat,lon,depth,0.5,1.0", D, "3", "70"), {},
                                      "depth = depth"),
-    **{remark: (remark + "\n" + table("", LAT, LON, D, separator=" "), {}, "depth = 3")
+    **{remark: (remark + "\n" + lake("", separator=" "), {}, "depth = 3")
        for remark in ("Node Number = 400", "# draught 0 m")},
     # Words and units of headers.
     **{header: (table(header, LAT, WEST, D), {}, "west by the header") for header in (
         "Latitude (N),Longitude (W),Depth", "Lat_N,Lon_W,depth",
         "North Latitude,West Longitude,depth", "Latitude,Longitude,Depth\n°N,°W,m")},
-    "west with a minus": table("Lat_N,Lon_W,depth", LAT, LON, D),
-    **{header: table(header, LAT, LON, D) for header in (
+    "west with a minus": lake("Lat_N,Lon_W,depth"),
+    **{header: lake(header) for header in (
         "Latitudine,Longitudine,Profondità", "Latitude,Longitude,Profundidade",
         "Breedtegraad,Lengtegraad,Diepte", "Leveysaste,Pituusaste,Syvyys",
         "Szerokość,Długość,Głębokość", "Breddegrad,Lengdegrad,Dybde",
         "Breitengrad,Längengrad,Wassertiefe", "geogr_ Breite,geogr_ Länge,Tiefe",
         "Nördliche Breite,Östliche Länge,Tiefe")},
-    **{unit: table(f"lat,lon,Depth ({unit})", LAT, LON, D / size) for unit, size in (
+    **{unit: lake(f"lat,lon,Depth ({unit})", D / size) for unit, size in (
         ("dm", 0.1), ("in", 0.0254), ("yd", 0.9144), ("us survey feet", FOOT),
         ("m below datum", 1))},
-    "a column of units": table("lat,lon,depth,Depth Units", LAT, LON, FT, "Feet"),
-    "from the transducer and the surface": table("lat,lon,DBT,DBS", LAT, LON, D - 0.5, D),
+    "a column of units": lake("lat,lon,depth,Depth Units", FT, "Feet"),
+    "from the transducer and the surface": lake("lat,lon,DBT,DBS", D - 0.5, D),
     "numbers of rows": table("#,lat,lon,depth", T, LAT, LON, D),
-    "heights above the sea": table("lat,lon,Elevation (m a.s.l.)", LAT, LON, UP),
-    "feet above the sea": table("lat,lon,elevation\ndeg,deg,ft a.s.l.", LAT, LON, UP / FOOT),
-    "German feet": table("Breite,Länge,Tiefe\nGrad,Grad,Fuß", LAT, LON, FT),
+    "heights above the sea": lake("lat,lon,Elevation (m a.s.l.)", UP),
+    "feet above the sea": lake("lat,lon,elevation\ndeg,deg,ft a.s.l.", UP / FOOT),
+    "German feet": lake("Breite,Länge,Tiefe\nGrad,Grad,Fuß", FT),
     # No times: a serial number, and numbers of rows beside a date.
-    "a serial number": (table("serial,lat,lon,depth", "4000000000", LAT, LON, D), {}, "(m)sep"),
-    "numbers beside a date": (table("date,time,lat,lon,depth", "2025-01-17", 10_000 + T, LAT, LON,
-                                    D), {}, "times not read, such as 2025-01-17 10000"),
-    "a year called Y": table("Y,M,D,h,m,s,X,Y,depth", *np.array(
-        [when.timetuple()[:6] for when in WHEN]).T, EAST, NORTH, D),
+    "a serial number": (lake("lat,lon,depth,serial", D, "4000000000"), {}, "(m)sep"),
+    "numbers beside a date": (lake("lat,lon,depth,date,time", D, "2025-01-17", 10_000 + T), {},
+                              "times not read, such as 2025-01-17 10000"),
+    "a year called Y": table("Y,M,D,h,m,s,X,Y,depth", *SIX, EAST, NORTH, D),
     # Eastings.
     **{header: (table(header, EAST / FOOT, NORTH / FOOT, FT), {}, "(ft)") for header in (
         "Easting (ft),Northing (ft),Depth (ft)", "X_ft,Y_ft,Depth_ft", "x,y,depth\nft,ft,ft")},
-    "centimetres": (table("x,y,depth (cm)", EAST, NORTH, 100 * D), {},
-                    "(m, as nothing says otherwise: --units cm,ft)"),
-    "no unit": (table("x,y,z", EAST, NORTH, UP), {}, "otherwise: --units ft,ft)"),
-    "UTM": (table("UTM_E,Northing,depth", EAST, NORTH, D), {}, "y = Northing (m)"),
-    "UTM beside feet": table("Easting,UTM Y,depth_ft", EAST, NORTH, FT),
-    "a code": (table("easting,northing,depth", EAST, NORTH, D), {"crs": "EPSG:32610"}),
+    "centimetres": (metres("x,y,depth (cm)", 100 * D), {}, "says otherwise: --units cm,ft)"),
+    "no unit": (metres("x,y,z", UP), {}, "(m, as nothing says otherwise: --units ft,ft)"),
+    "UTM": (metres("UTM_E,Northing,depth"), {}, "y = Northing (m)"),
+    "UTM beside feet": metres("Easting,UTM Y,depth_ft", FT),
+    "a code": (metres("easting,northing,depth"), {"crs": "EPSG:32610"}),
     # Of a system in feet they are its own.
-    "feet of a state": (table("x,y,depth_ft", *STATE, FT), {"crs": "EPSG:2286"}),
-    "feet of a state, named": (table("x_ft,y_ft,depth_ft", *STATE, FT), {"crs": "EPSG:2286"}),
+    **{header: (table(header, *STATE, FT), {"crs": "EPSG:2286"})
+       for header in ("x,y,depth_ft", "x_ft,y_ft,depth_ft")},
     # Vehicles: the ground lies at depth and altitude together.
-    **{f"{depth}, {above}": (table(f"latitude,longitude,{depth},{above}", LAT, LON, own, D - own),
-                             {}, f"ground = {depth} + {above} (m)")
-       for depth, above, own in (
-           ("depth", "dvl_altitude", DIVES), ("depth", "dvl_altitude", HOLDS),
-           ("depth", "altitude_above_bottom", DIVES), ("Depth (m)", "DVL altitude (m)", HOLDS),
-           ("vehicle_depth", "altitude", HOLDS), ("depth", "Height above seabed", DIVES))},
-    "an altitude in feet": (table("latitude,longitude,Depth (m),DVL altitude (ft)", LAT, LON, DIVES,
-                                  (D - DIVES) / FOOT), {}, "ground ="),
+    **{names: (vehicle(names, own, D - own), {}, f"ground = {names.replace(',', ' + ')} (m)")
+       for names, own in (
+           ("depth,dvl_altitude", DIVES), ("depth,DVL altitude", HOLDS),
+           ("depth,altitude_above_bottom", DIVES), ("Depth (m),DVL altitude (m)", HOLDS),
+           ("vehicle_depth,altitude", HOLDS), ("depth,Height above seabed", DIVES))},
+    "an altitude in feet": (
+        vehicle("Depth (m),DVL altitude (ft)", DIVES, (D - DIVES) / FOOT), {}, "ground ="),
     "an elevation and an altitude": (
-        table("latitude,longitude,z,dvl_altitude", LAT, LON, -DIVES, D - DIVES), {},
-        "ground = z - dvl_altitude"),
-    **{f"with {', '.join(own)}": (table("latitude,longitude,depth,altitude", LAT, LON, HOLDS,
-                                       D - HOLDS), {"columns": own}, "ground =")
+        vehicle("z,dvl_altitude", -DIVES, D - DIVES), {}, "ground = z - dvl_altitude"),
+    **{f"with {', '.join(own)}": (
+        vehicle("depth,altitude", HOLDS, D - HOLDS), {"columns": own}, "ground =")
        for own in ({"depth": "depth", "altitude": "altitude"}, {"altitude": "altitude"})},
-    "heights of zero": table("latitude,longitude,depth,altitude", LAT, LON, D, 0.0 * T),
+    "heights of zero": vehicle("depth,altitude", D, 0.0 * T),
     # A height of an antenna does not count as an altitude.
-    **{f"{names}, {kind}": table(f"latitude,longitude,{names}", LAT, LON, D, height)
-       for kind, height in ANTENNA.items()
+    **{f"{names}, {kind}": vehicle(names, D, height) for kind, height in ANTENNA.items()
        for names in ("water_depth,altitude", "Sounding,altitude", "depth,gps_altitude")},
 }  # fmt: skip
 #: What nothing in the file says: the text, the question, and options; its first answer is right.
@@ -216,21 +219,20 @@ ASKED = {
                              [str(int(when.timestamp() * 1000)) for when in WHEN], 17 + T % 3 / 10),
                        "depth=3"),
     "autopilot's integers": (table("TimeUS,Lat,Lng,Dist", 1_000_000 * T, *INTEGERS, D), "Dist"),
-    "layers below the bottom": (table("lat,lon,sub-bottom depth", LAT, LON, D), "is the depth"),
-    "names of nobody": (table("N_deg,E_deg,Bottom", LAT, LON, D), "depth=Bottom"),
+    "layers below the bottom": (lake("lat,lon,sub-bottom depth"), "is the depth"),
+    "names of nobody": (lake("N_deg,E_deg,Bottom"), "depth=Bottom"),
     "degrees as x and y": (table("X,Y,DEPTH", LON, LAT, D), "look like degrees"),
-    "pings in mm, and a gain": (table("ping,distance,gain_setting,lat,lon", T,
-                                      texts(1000 * D, ".0f"), 3 + T % 3, LAT, LON), "=distance"),
-    "a time in six columns": (
-        table("", *np.array([when.timetuple()[:6] for when in WHEN]).T, LAT, LON,
-              np.sin(T / 20) - 2.5, D, separator="\t"), "latitude=7 longitude=8 depth=10"),
+    "pings in mm, and a gain": (lake("lat,lon,distance,gain_setting,ping", texts(1000 * D, ".0f"),
+                                     3 + T % 3, T), "=distance"),
+    "a time in six columns": (table("", *SIX, LAT, LON, np.sin(T / 20) - 2.5, D, separator="\t"),
+                              "latitude=7 longitude=8 depth=10"),
     # Altitudes, speeds and satellites are functions of time; the depth is one of the place.
     "the depth is told by the place": (
-        table("", LAT, LON, np.sin(T / 31), T % 13, D),
+        lake("", np.sin(T / 31), T % 13, D),
         "If latitude is 1 and longitude is 2 and depth is 5 .at 47.25 N, 122.40 W.: "),
-    "a receiver's altitude": (table("lat,lon,Altitude (m),Depth (cm)", LAT, LON,
-                                    44 + np.sin(T / 31), texts(100 * D, ".0f")), "antenna's"),
-    "minus depths": (table("lat,lon,elevation", LAT, LON, D), "If it is a depth"),
+    "a receiver's altitude": (lake("lat,lon,Altitude (m),Depth (cm)", 44 + np.sin(T / 31),
+                                   texts(100 * D, ".0f")), "antenna's"),
+    "minus depths": (lake("lat,lon,elevation"), "If it is a depth"),
     "a northing called x": (table("X,Y,depth", NORTH, EAST, D),
                             "If x is a northing and y an easting: --columns y=X x=Y"),
     "swapped in a system": (table("x,y,depth", NORTH, EAST, D),
@@ -252,33 +254,27 @@ ASKED = {
     **{header: (sided(header, LON, LAT, D), "longitude=") for header in (
         "WGS84 Ost;WGS84 Nord;Wassertiefe (m)", "RW;HW;Tiefe", "L;B;Tiefe", "E;N;Tiefe",
         "Rechtswert;Hochwert;Tiefe", "Eastwards;Northwards;It's (m)")},
-    "a vehicle that holds its depth": (
-        table("latitude,longitude,depth,altitude", LAT, LON, HOLDS, D - HOLDS),
-        "--columns depth=depth altitude=altitude; if.*depth=d"),
-    "its elevation": (table("latitude,longitude,depth,altitude", LAT, LON, -HOLDS, D - HOLDS),
-                      "altitude=altitude"),
-    **{f"antenna, {kind}": (table("latitude,longitude,depth,altitude", LAT, LON, D, height),
-                            "antenna's above the sea") for kind, height in ANTENNA.items()},
-    "the ground's height": (table("latitude,longitude,depth,altitude", LAT, LON, D, 46.9 - D),
+    "a vehicle that holds its depth": (vehicle("depth,altitude", HOLDS, D - HOLDS),
+                                       "--columns depth=depth altitude=altitude; if.*depth=d"),
+    "its elevation": (vehicle("depth,altitude", -HOLDS, D - HOLDS), "altitude=altitude"),
+    **{f"antenna, {kind}": (vehicle("depth,altitude", D, height), "antenna's above the sea")
+       for kind, height in ANTENNA.items()},
+    "the ground's height": (vehicle("depth,altitude", D, 46.9 - D),
                             "If depth is that of the ground: --columns depth=depth"),
-    "the ground twice": (table("latitude,longitude,depth,dvl_altitude", LAT, LON, D, D - 0.4),
-                         "may be a vehicle's"),
+    "the ground twice": (vehicle("depth,dvl_altitude", D, D - 0.4), "may be a vehicle's"),
 }  # fmt: skip
+THREE = "x,y,z\n1,2,3\n"
 #: What no option of ours makes right: the text, what is said, and options.
 REFUSED = {
     "radians": (table("Latitude (rad),Longitude (rad),depth", texts(LATITUDE / 57),
                       texts(LONGITUDE / 57), D), "in the open sea.*no fix, or radians"),
-    "units of rows": (table("lat,lon,depth,unit", LAT, LON, FT, ["ft", "m"] * 150),
+    "units of rows": (lake("lat,lon,depth,unit", FT, ["ft", "m"] * 150),
                       "say ft and m for depths", {"units": "m"}),
-    "another unit": (table("lat,lon,depth_m,unit", LAT, LON, FT, "ft"), "say ft and m for depths"),
-    "an easting in feet": (table("x_ft,y,depth", EAST, NORTH, D),
-                           r"x_ft \(ft\) and y \(no unit\): write both"),
-    "degrees in feet": (table("lat,lon,depth", LAT, LON, D),
-                        "--units: latitude and longitude are in degrees", {"units": "m,ft"}),
-    "degrees of a system": (table("lat,lon,depth", LAT, LON, D), "--crs: expected x and y with it",
-                            {"crs": "EPSG:32610"}),
-    **{name: (table(f"time,lat,lon,{name}", T, LAT, LON, D),
-              "which column is the depth. candidates: none$")
+    "another unit": (lake("lat,lon,depth_m,unit", FT, "ft"), "say ft and m for depths"),
+    "an easting in feet": (metres("x_ft,y,depth"), r"x_ft \(ft\) and y \(no unit\): write both"),
+    "degrees in feet": (lake(), "--units: latitude and longitude are in degr", {"units": "m,ft"}),
+    "degrees of a system": (lake(), "--crs: expected x and y with it", {"crs": "EPSG:32610"}),
+    **{name: (lake(f"lat,lon,{name}"), "which column is the depth. candidates: none$")
        for name in ("temp", "water (degC)", "level %", "Battery_V", "depth [knots]")},
     "no position": (table("ID,lake,depth_feet,area_acres", 1138400 + T % 7, "a", T, 2 * T),
                     r"\(no column looks like a position\)$"),
@@ -289,7 +285,7 @@ REFUSED = {
         table(header, east + 6.0 * (T % 12), north + 30.0 * (T // 12), UP, separator=" "),
         "not those of UTM.* or in feet: --crs EPSG:N")
        for header, east, north in (("x y z", 6e6, 2.1e6), ("", 6e6, 2.1e6), ("", 2.15e6, 6.15e5))},
-    **{form: (table("lat,lon,depth", LAT, LON, [f'"{form.format(d)}"' for d in D]),
+    **{form: (lake("lat,lon,depth", [f'"{form.format(d)}"' for d in D]),
               r"not_a_number.*first row: 47\.25\d+ \| -122\.4\d+ \| -?6")
        for form in ("6{:09,.2f}", "-6{:09,.2f}")},
     # Ost, ouest, oeste: a lake in France would be mapped in Germany.
@@ -302,28 +298,24 @@ REFUSED = {
                        "impossible_place.*degrees, minutes and"),
     "a number of the row": (table("latitude,longitude,depth", T, LON, D),
                             "209 of 300 rows have places or depths that cannot be"),
-    "a vehicle's with another sound": (
-        table("latitude,longitude,depth,dvl_altitude", LAT, LON, DIVES, D - DIVES), "sound_speed",
-        {"sound_scale": 0.98}),
+    "a vehicle's with another sound": (vehicle("depth,dvl_altitude", DIVES, D - DIVES),
+                                       "sound_speed", {"sound_scale": 0.98}),
     **{wrong[:9]: ("\n".join([*LINES[:60], wrong, *LINES]), "expected JSON, .* line .line 61: ")
        for wrong in ("[1, 2", '{"a": ' * 3000)},
     "torn JSON": (json.dumps(POINTS, indent=1)[:-30],
                   r"expected JSON, a whole document or .*line \d{4} column"),
     "nothing": ("", "got no rows"),
-    "zeros": (9 * table("", LAT, LON, D) + "\0\n", "got binary data"),
-    "a cell without end": (table("lat,lon,depth", LAT, LON, D) + '50.1,"' + "9.2,4\n50.1," * 20_000,
+    "zeros": (9 * lake("") + "\0\n", "got binary data"),
+    "a cell without end": (lake() + '50.1,"' + "9.2,4\n50.1," * 20_000,
                            "cannot be read .row 302: field larger"),
     "a line without end": ("1,2,3," * 50_000, "more than 65536 characters"),
     "no row": ("x,y,z\n", "got none .no rows"),
     "an empty depth": ("x,y,z\n1,2,\n", "expected soundings, got none .1 not_a_number"),
     "names of nothing": ("a,b,c\n1,2,3\n", "log.csv: expected columns latitude, longitude, depth"),
-    "no such column": ("x,y,z\n1,2,3\n", "expected a column 'h', got x,y,z",
-                       {"columns": {"z": "h"}}),
-    "no such meaning": ("x,y,z\n1,2,3\n", "expected meanings x, y, latitude",
-                        {"columns": {"height": "z"}}),
-    "no such label": ("x,y,z\n1,2,3\n", "expected a column 'leg'", {"by": "leg"}),
-    "no such system": (table("x,y,z", EAST, NORTH, UP), "expected a code such as",
-                       {"crs": "EPSG:nonsense"}),
+    "no such column": (THREE, "expected a column 'h', got x,y,z", {"columns": {"z": "h"}}),
+    "no such meaning": (THREE, "expected meanings x, y, latit", {"columns": {"height": "z"}}),
+    "no such label": (THREE, "expected a column 'leg'", {"by": "leg"}),
+    "no such system": (metres("x,y,z", UP), "expected a code such as", {"crs": "EPSG:nonsense"}),
 }  # fmt: skip
 #: Depths that are placed between positions, which come seldom or are written in whole metres.
 PLACED = {
@@ -371,29 +363,20 @@ def test_what_cannot_be_read_is_refused_without_advice(kind, write):
 
 
 def test_what_the_user_says_is_not_questioned(write):
-    path = write(table("latitude,longitude,z", LAT, LON, D))
+    path = write(lake("latitude,longitude,z"))
     assert (read_soundings(path, ReadOptions(trusted=True)).z > 0).all()
     for columns in ({}, {"z": "z"}):  # only named
         with pytest.raises(Question, match="100 % of the soundings above the water") as asked:
             read_soundings(path, ReadOptions(columns))
         assert ("--columns depth=z" in asked.value.answers.values()) == (not columns)
     check(read_soundings(path, ReadOptions({"depth": "z"})))
-    vehicle = write(table("latitude,longitude,depth,altitude", LAT, LON, HOLDS, D - HOLDS))
-    check(read_soundings(vehicle, ReadOptions({"depth": "depth"})), HOLDS)
+    path = write(vehicle("depth,altitude", HOLDS, D - HOLDS))
+    check(read_soundings(path, ReadOptions({"depth": "depth"})), HOLDS)
 
 
 def test_integers_of_longitudes_that_rise_are_no_times(write):
     east = sorted(each.strip("-") for each in INTEGERS[1])
     assert read_soundings(write(table("lat,lon,depth", INTEGERS[0], east, D))).stamp_ns is None
-
-
-def test_rows_without_an_altitude_are_refused_not_mapped_at_the_vehicle(write):
-    altitude = np.array(texts(D - DIVES, ".2f"), dtype=object)
-    altitude[[3, 4, 50]], altitude[70:80], altitude[90:95] = ["", "nan", "0.00"], "-1", "999"
-    found = read_soundings(write(table("latitude,longitude,depth,dvl_altitude", LAT, LON, DIVES,
-                                       altitude)))  # fmt: skip
-    check(found)
-    assert len(found) == COUNT - 18 and found.refused == {"no_reading": 18}
 
 
 def test_a_file_of_another_continent_may_have_its_columns_swapped(write):

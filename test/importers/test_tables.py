@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from one_lake import COUNT, DEPTH, LAT, LON, T, check, table, texts
+from one_lake import COUNT, DEPTH, FOOT, LAT, LON, T, check, table
 
 from poam_ros.core.errors import InputError
 from poam_ros.core.geometry import Extent
@@ -25,11 +25,48 @@ def read(write):
     return read
 
 
-def test_a_value_in_another_unit_than_most_is_no_number(read):
-    feet = [f"{d / 0.3048:.2f} ft" for d in DEPTH]
-    found = read(table("lat;lon;depth", LAT, LON, ["1 m", *feet[1:]], separator=";"))
-    assert found.refused == {"not_a_number": 1}
-    check(found)
+def but(values, *changes):
+    """Texts of numbers, but in some rows another text: rows and text each."""
+    found = np.array([v if isinstance(v, str) else f"{v:.2f}" for v in values], dtype=object)
+    for rows, text in changes:
+        found[rows] = text
+    return found
+
+
+DIVES, DEEP = 3 + 2 * np.sin(T / 6), 30 + 2 * DEPTH
+PIT = np.where(np.isin(T, (10, 11)), 300, DEEP)
+#: A table of the lake, how many rows are refused by reason, and depths that are other ones.
+LEFT_OUT = {
+    "another unit than most": (
+        table("lat,lon,depth", LAT, LON, but([f"{d / FOOT:.2f} ft" for d in DEPTH], (0, "1 m"))),
+        {"not_a_number": 1}),
+    "no readings": (
+        table("lat,lon,depth", but(LAT, (40, "0.0"), (50, "-33.9")),
+              but(LON, (40, "0.0"), (50, "151.2")),
+              but(DEPTH, ([3, 9], "0.0"), (20, "-1.0"), ([30, 31], "999"))),
+        {"no_reading": 5, "null_position": 1, "far_away": 1}),
+    "less than all others": (
+        table("lat,lon,depth_mm", LAT, LON, but(1000 * DEEP, ([3, 9, 20], "9999"))),
+        {"no_reading": 3}, DEEP),
+    "more than all others": (
+        table("lat,lon,depth_mm", LAT, LON, but(1000 * DEEP, (slice(10, 16), "300000"))),
+        {"sonar_limit": 6}, DEEP),
+    "twice is a pit": (table("lat,lon,depth_mm", LAT, LON, 1000 * PIT), {}, PIT),
+    # They are not mapped at the vehicle.
+    "no altitudes": (
+        table("latitude,longitude,depth,dvl_altitude", LAT, LON, DIVES,
+              but(DEPTH - DIVES, (3, ""), (4, "nan"), (50, "0.00"), (slice(70, 80), "-1"),
+                  (slice(90, 95), "999"))),
+        {"no_reading": 18}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LEFT_OUT)
+def test_readings_that_are_none_are_refused_by_name(kind, read):
+    text, refused, depth = (*LEFT_OUT[kind], DEPTH)[:3]
+    found = read(text)
+    check(found, depth)
+    assert found.refused == refused and len(found) == COUNT - sum(refused.values())
 
 
 @pytest.mark.parametrize(
@@ -49,39 +86,26 @@ def test_degrees_minutes_and_seconds(text, degrees, read):
 
 
 @pytest.mark.parametrize(
-    ("written", "seconds"),
+    ("first", "second", "seconds"),
     [
-        (["1/17/2025 4:03:47 PM", "1/2/2025 4:03:47 AM"], [1737129827, 1735790627]),
-        (["1/17/2025 12:03:47 PM", "1/17/2025 12:03:48 AM"], [1737115427, 1737072228]),
-        (["17/1/2025", "2/1/2025"], [1737072000, 1735776000]),
-        (["16.01.2025", "never"], [1736985600, 0]),
-        (["16.01.25", "17/01/25"], [1736985600, 1737072000]),
-        (["20250101T080000Z", "2025-01-01T09:00:01+01:00"], [1735718400, 1735718401]),
-        (["1700000000.5", "1700000001.5"], [1700000000.5, 1700000001.5]),
-        (["1700000000500", "1700000001500"], [1700000000.5, 1700000001.5]),
-        (["1700000000500000", "1700000001500000"], [1700000000.5, 1700000001.5]),
-        (["1700000000500000000", "1700000001500000000"], [1700000000.5, 1700000001.5]),
+        ("1/17/2025 4:03:47 PM", "1/2/2025 4:03:47 AM", [1737129827, 1735790627]),
+        ("1/17/2025 12:03:47 PM", "1/17/2025 12:03:48 AM", [1737115427, 1737072228]),
+        ("17/1/2025", "2/1/2025", [1737072000, 1735776000]),
+        ("16.01.2025", "never", [1736985600, 0]),
+        ("16.01.25", "17/01/25", [1736985600, 1737072000]),
+        ("20250101T080000Z", "2025-01-01T09:00:01+01:00", [1735718400, 1735718401]),
+        *((f"1700000000{digits}", f"1700000001{digits}", [1700000000.5, 1700000001.5])
+          for digits in (".5", "500", "500000", "500000000")),
+        # A day belongs to the time only where the time has none.
+        (*(f"2025-01-17;2025-01-17 08:00:0{k}" for k in range(2)), [1737100800, 1737100801]),
+        ("2;2025-01-17T08:00:00", "2;2025-01-17T08:00:01", [1737100800, 1737100801]),
+        ("2025-01-17;08:00:00", "2025-01-17;08:00:01", [1737100800, 1737100801]),
+        ("2;08:00:00", "2;08:00:01", [28800, 28801]),
     ],
-)
-def test_times_are_of_one_order_and_unit(written, seconds, read):
-    found = read("time;x;y;z\n" + "".join(f"{t};{i};0;-1\n" for i, t in enumerate(written)))
+)  # fmt: skip
+def test_times_are_of_one_order_and_unit(first, second, seconds, read):
+    found = read(f"{'day;' * (';' in first)}time;x;y;z\n{first};0;0;-1\n{second};1;0;-1\n")
     assert found.stamp_ns.tolist() == [1e9 * each for each in seconds]
-
-
-@pytest.mark.parametrize(
-    ("header", "day", "time", "first"),
-    [
-        ("day,time", "2025-01-17", "2025-01-17 08:", 1737100800),
-        ("day,time", "2", "2025-01-17T08:", 1737100800),
-        ("date,time", "2025-01-17", "08:", 1737100800),
-        ("day,time", "2", "08:", 8 * 3600),
-    ],
-)
-def test_a_day_belongs_to_the_time_only_where_the_time_has_none(header, day, time, first, read):
-    times = [time + each for each in SECONDS]
-    found = read(table(f"{header},latitude,longitude,depth", day, times, LAT, LON, DEPTH))
-    check(found)
-    assert not found.refused and found.stamp_ns[0] == first * 10**9
 
 
 def test_times_of_a_table_without_a_header_need_not_be_named(read):
@@ -96,30 +120,6 @@ def test_a_table_without_a_header_is_understood_beside_one_of_the_same_water(wri
     stamped = table("", LON, LAT, -DEPTH - 1, 1756713600 + T, separator=" ")
     found = read_soundings([first, write(stamped, "other.xyz")])
     np.testing.assert_allclose(found.xyz[COUNT:] + (0, 0, 1), found.xyz[:COUNT], atol=0.1)
-
-
-def test_readings_that_are_none_are_refused_by_name(read):
-    latitude, longitude, depth = (np.array(each, object) for each in (LAT, LON, texts(DEPTH)))
-    depth[[3, 9]], depth[20], depth[[30, 31]] = "0.0", "-1.0", "999"
-    latitude[40] = longitude[40] = "0.0"
-    latitude[50], longitude[50] = "-33.9", "151.2"
-    found = read(table("lat,lon,depth", latitude, longitude, depth))
-    assert found.refused == {"no_reading": 5, "null_position": 1, "far_away": 1}
-    check(found)
-
-
-@pytest.mark.parametrize(
-    ("changed", "value", "refused"),
-    [
-        ([3, 9, 20], 9999.0, {"no_reading": 3}),  # less than all others
-        ([10, 11, 12, 13, 14, 15], 300_000.0, {"sonar_limit": 6}),
-        ([10, 11], 300_000.0, {}),  # twice is a pit
-    ],
-)
-def test_of_the_least_and_largest_readings_some_are_none(changed, value, refused, read):
-    depth = 30_000 + 2000 * DEPTH
-    depth[changed] = value
-    assert read(table("lat,lon,depth_mm", LAT, LON, depth)).refused == refused
 
 
 def test_rows_without_a_time_stay_where_nothing_needs_it(read):
@@ -169,13 +169,7 @@ def test_levels_are_metres_of_the_column_of_levels(write, text, level):
         np.testing.assert_allclose(WaterLevels.read(write(text)).level, level)
 
 
-def test_readings_far_apart_are_said(write, caplog):
-    levels = WaterLevels.read(write("2026-05-01 08:00,1\n2026-05-09 08:00,2\n"))
-    levels.at((levels.stamp_ns[:1] + levels.stamp_ns[1:]) // 2)
-    assert "of 1 sounding is interpolated between readings up to 8 days apart" in caplog.text
-
-
-def test_daily_levels_hold_for_their_days_and_those_of_a_clock_for_every_day(write):
+def test_levels_hold_for_their_days_for_every_day_and_between_readings(write, caplog):
     levels = WaterLevels.read(write("date;level\n16.01.2025;0.762\n18.01.2025;0.782\n"))
     noon = 1736985600 * 10**9 + DAY // 2
     at = levels.at(np.array([noon - DAY, noon - DAY // 3, noon, noon + DAY, noon + 2 * DAY + 1]))
@@ -183,6 +177,9 @@ def test_daily_levels_hold_for_their_days_and_those_of_a_clock_for_every_day(wri
     clock = WaterLevels.read(write('"00:00","4.28"\n"00:10","4.38"\n"23:50","4.0"\n'))
     at = clock.at(np.array([300 * 10**9, 9 * DAY + 600 * 10**9]))
     np.testing.assert_allclose(at, [4.33, 4.38])
+    levels = WaterLevels.read(write("2026-05-01 08:00,1\n2026-05-09 08:00,2\n"))
+    levels.at((levels.stamp_ns[:1] + levels.stamp_ns[1:]) // 2)
+    assert "of 1 sounding is interpolated between readings up to 8 days apart" in caplog.text
 
 
 def test_metres_and_elevations_are_taken_as_they_are_and_lines_are_groups(read):
@@ -192,8 +189,7 @@ def test_metres_and_elevations_are_taken_as_they_are_and_lines_are_groups(read):
                  by="line", trusted=True)  # fmt: skip
     assert found.names == ("a", "b", "c") and found.group[:4].tolist() == [1, 0, 2, 1]
     assert found.projection is None and not found.refused
-    expected = np.array([each.split(",") for each in place], float)
-    np.testing.assert_array_equal(found.xyz, expected)
+    np.testing.assert_array_equal(found.xyz, np.array([each.split(",") for each in place], float))
 
 
 def test_depths_are_counted_from_the_water_and_corrected(read):
@@ -214,9 +210,6 @@ def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(read):
     assert found.row.tolist() == [0, 7]  # a blank line is no row
     assert found.refused == Counter(not_a_number=4, wild_elevation=1, impossible_place=1)
     parts = {part.reason: part for part in found.left_out}
-    assert parts["wild_elevation"].xyz.tolist() == [[0.0, 0.0, -2e9]]
-    (odd,) = (xyz for xyz in parts["not_a_number"].xyz if np.isfinite(xyz[:2]).all())
-    assert odd[0] == 0.0 and np.isnan(odd[2])
     assert {reason: len(part.row) for reason, part in parts.items()} == found.refused
     found = read("latitude,longitude,depth\n91,0,1\n50,190,1\n50,361,1\n")
     assert found.row.tolist() == [1] and found.refused == {"impossible_place": 2}
@@ -224,15 +217,14 @@ def test_rows_that_are_no_soundings_are_counted_and_keep_their_numbers(read):
 
 
 def test_refused_rows_lie_where_the_soundings_do(read):
-    """In the same projection, and as elevations."""
+    """In the same projection, and as elevations; what loggers write before they have a fix is not
+    in this plane."""
     text = "latitude,longitude,depth\n50,10,4\n50.001,10.001,4\n50.001,10.001,4e6\n50.001,10,x\n"
     found = read(text, water_level=1.5)
     parts = {part.reason: part.xyz[0] for part in found.left_out}
     np.testing.assert_allclose(parts["wild_elevation"], [*found.xy[1], 1.5 - 4e6], atol=1e-9)
-    *place, z = parts["not_a_number"]
-    assert np.isnan(z)
-    np.testing.assert_allclose(place, (found.xy[0, 0], found.xy[1, 1]), atol=0.01)
-    # What loggers write before they have a fix is not in this plane.
+    expected = found.xy[0, 0], found.xy[1, 1], np.nan
+    np.testing.assert_allclose(parts["not_a_number"], expected, atol=0.01)
     (nowhere,) = read("latitude,longitude,depth\n50,91,4\n0,0,\n").left_out
     assert nowhere.reason == "not_a_number" and np.isnan(nowhere.xyz).all()
 
@@ -248,26 +240,22 @@ def test_columns_that_are_said_decide(read):
         ReadOptions(units="ft,elle")
 
 
-def test_a_workspace_has_room_and_crops(read):
-    found = read("x,y,z\n0,0,-1\n1000,0,-2\n500,0,-3\n")
+def test_a_workspace_has_room_and_crops_and_times_count_from_the_first(read):
+    text = "when,x,y,z\n100.5,0,0,-1\n101.5,1000,0,-2\n105.5,500,0,-3\n"
+    timed, found = {"time": "when"}, read(text)
     assert found.workspace() == Extent(-10, 1010, -10, 10)
     assert found.workspace(2.0) == Extent(-2, 1002, -2, 2)
-    inside = found.within(Extent(-1, 600, -1, 1))
-    assert inside.row.tolist() == [0, 2] and inside.refused == {"outside_workspace": 1}
-    (beyond,) = inside.left_out
-    assert (beyond.reason, beyond.xyz.tolist()) == ("outside_workspace", [[1000.0, 0.0, -2.0]])
-
-
-def test_a_crop_in_time_counts_from_the_first(read):
-    text, named = "when,x,y,z\n100.5,0,0,-1\n101.5,1,0,-1\n105.5,2,0,-1\n", {"time": "when"}
-    assert read(text, named, stop=2.0).row.tolist() == [0, 1]
-    found = read(text, named, start=0.5)
-    assert found.row.tolist() == [1, 2] and found.refused == {"outside_times": 1}
-    (early,) = found.left_out
-    assert (early.reason, early.xyz.tolist()) == ("outside_times", [[0.0, 0.0, -1.0]])
-    assert early.stamp_ns == found.stamp_ns[0] - 10**9
+    for part, rows, reason, place in (
+        (found.within(Extent(-1, 600, -1, 1)), [0, 2], "outside_workspace", [1000, 0, -2]),
+        (read(text, timed, stop=2.0), [0, 1], "outside_times", [500, 0, -3]),
+        (read(text, timed, start=0.5), [1, 2], "outside_times", [0, 0, -1]),
+    ):
+        (beyond,) = part.left_out
+        assert part.row.tolist() == rows and part.refused == {reason: 1}
+        assert (beyond.reason, beyond.xyz.tolist()) == (reason, [place])
+    assert beyond.stamp_ns == part.stamp_ns[0] - 10**9
     with pytest.raises(InputError, match=r"no soundings in that time .the log lasts 5 s"):
-        read(text, named, start=60.0)
+        read(text, timed, start=60.0)
     with pytest.raises(InputError, match="expected a column of times"):
         read(text, start=0.5)
 
