@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import InputError, quantity, shown
+from ..core.errors import InputError, shown
 from ..core.geometry import Extent
 from ..core.reading import refuse_larger
 from ..core.settings import instance, rows
@@ -95,8 +95,7 @@ def read(args: argparse.Namespace) -> MappingJob:
     elif bag:
         values = {**LIVE_DEFAULTS, "method": VEHICLE["method"]}
     settings = _settings({**values, **vars(args)}, args, past)
-    soundings = _read_files(args, settings) if past is None else _read_journal(args, past)
-    soundings = _excluded(args, soundings)
+    soundings = _excluded(args, _read(args, settings, past))
     if past is not None and _changes_model(args, past):
         soundings = replace(soundings, steps=None)
     if vars(args).get("batch.first") or vars(args).get("batch.size"):  # else the live mapper's
@@ -205,8 +204,10 @@ def _settings(
     return replace(settings, prior=_prior(args, past, values))
 
 
-def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soundings:
-    """The soundings of tables, of logs, or of a recording."""
+def _read(
+    args: argparse.Namespace, settings: SoundingMapSettings, past: RecordedMission | None
+) -> Soundings:
+    """The soundings of the logs; ``past``: the mission, if the log is one's."""
     from ..importers.levels import WaterLevels
     from ..importers.options import read_mapping
     from ..importers.raw import ReadOptions
@@ -223,7 +224,7 @@ def _read_files(args: argparse.Namespace, settings: SoundingMapSettings) -> Soun
     levels = None if args.levels is None else WaterLevels.read(args.levels)
     options = ReadOptions(
         mapping, args.by, settings.water_level, levels, args.draught, scale.sound_scale, **crop,
-        units=args.units or "", crs=args.crs, settings=options_given,
+        units=args.units or "", crs=args.crs, settings={**options_given, "mission": past},
         labels=needed(args.exclusions) | (BOATS if args.calibrate else frozenset()),
         times=args.calibrate or DAY in needed(args.exclusions),
         trusted=args.trusted, min_confidence=options_given.get(CONFIDENCE), keel=args.keel,
@@ -274,20 +275,6 @@ def _excluded(args: argparse.Namespace, soundings: Soundings) -> Soundings:
     for sentence in soundings.excluded:
         print(sentence)
     return soundings
-
-
-def _read_journal(args: argparse.Namespace, past: RecordedMission) -> Soundings:
-    """The soundings of a mission's journal."""
-    from ..importers.journals import soundings_of_mission
-    from ..importers.readers import looked_at
-
-    given = vars(args)
-    soundings = soundings_of_mission(past, given.get("water.sound_speed"), given.get("water.level"))
-    pings, steps = len(past.logged.samples), len(past.logged.steps)
-    said = f"{quantity(pings, 'accepted ping')}, {quantity(steps, 'step')} of the model"
-    print(f"{past.path}: {said}")
-    soundings = looked_at(past.path, soundings, args.trusted)
-    return soundings.between(given.get("start", 0.0), given.get("stop", 0.0))
 
 
 def _changes_model(args: argparse.Namespace, past: RecordedMission) -> bool:

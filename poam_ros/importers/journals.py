@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import InputError, pasted
+from ..core.errors import InputError, pasted, quantity
 from ..journal.folder import RecordedMission, read_mission
 from ..journal.tables import DROP, UPDATE, withdrawn_after
 from ..mapping.soundings import LeftOut, Soundings
@@ -21,7 +21,7 @@ def read_journal(path: Path, options: ReadOptions) -> Soundings:
     settings have one. Raises as ``soundings_of_mission``, and where the log cannot be read."""
     given = options.settings
     speed, level = given.get("water.sound_speed"), given.get("water.level")
-    found = soundings_of_mission(read_mission(path), speed, level)
+    found = soundings_of_mission(given.get("mission") or read_mission(path), speed, level)
     return found.between(options.start, options.stop)
 
 
@@ -68,4 +68,6 @@ def _source(past: RecordedMission) -> dict[str, Any]:
     place = {name: past.mapper.get(name) for name in ("origin", "heading")}
     known = place if any(place["origin"] or ()) else {}
     simulated = {"simulated": True} if read_settings(past.path.parent).get("simulated") else {}
-    return {"mission": str(past.path.resolve()), **simulated, **known}
+    pings, steps = len(past.logged.samples), len(past.logged.steps)
+    said = f"{quantity(pings, 'accepted ping')}, {quantity(steps, 'step')} of the model"
+    return {"mission": str(past.path.resolve()), "understood": said, **simulated, **known}

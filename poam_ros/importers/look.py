@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.clock import SECOND
 from ..core.geodesy import hemispheres, in_area_of_use
 from .cells import UNITS
-from .options import Answer, Unclear
+from .options import Answers, Unclear
 
 if TYPE_CHECKING:
     from .raw import RawSoundings
@@ -25,14 +25,15 @@ EASTING, NORTHINGS, EARTH = 1e6, (3e6, 1e7), 6_378_137.0
 #: Rows that show how well the place tells a value; those that are apart, as a share of them.
 ROWS, SAME_TIME = 400, 0.05
 #: Where a person may be sure of what is unlikely.
-SURE = Answer("if all of this is right", {"trusted": True})
+SURE: dict[str, Mapping[str, Any]] = {"if all of this is right": {"trusted": True}}
 
 #: What is unlikely, and answers.
-Doubts = Iterator[tuple[str, list[Answer]]]
+Doubts = Iterator[tuple[str, Answers]]
 
 
 def look(
-    where: str, xy: np.ndarray, depth: np.ndarray, raw: RawSoundings | None = None, unit: str = ""
+    where: str, xy: np.ndarray, depth: np.ndarray, raw: RawSoundings | None = None,
+    flat: np.ndarray | None = None, unit: str = "",
 ) -> None:  # fmt: skip
     """Raise an ``Unclear`` if soundings cannot be those of one survey.
 
@@ -42,29 +43,31 @@ def look(
         depth: below the water's surface, in m [N].
         raw: the ``kept`` of these are they, as the file has them. None: they come from a vehicle's
             front end, whose missions may be as short as the water is deep.
+        flat: x and y in the file [N, 2]; None: it has degrees.
         unit: of depths, if an option or the file says it.
     """
     if len(depth) >= FEWEST:
-        for text, answers in _doubts(xy, depth, raw, unit):
+        for text, answers in _doubts(xy, depth, raw, flat, unit):
             raise Unclear(f"{where}: {text}", answers)
 
 
-def _doubts(xy: np.ndarray, depth: np.ndarray, raw: RawSoundings | None, unit: str) -> Doubts:
+def _doubts(
+    xy: np.ndarray, depth: np.ndarray, raw: RawSoundings | None, flat: np.ndarray | None, unit: str
+) -> Doubts:
     if raw is None:
         yield from _of_places(xy, None)
         yield from _of_depths(depth, {})
         return
     columns, kept, degrees = raw.columns, raw.kept, None
-    if raw.x_y is None and raw.degrees:
+    if flat is None:
         degrees = raw.place[kept]
     else:
-        place = raw.place if raw.x_y is None else raw.x_y
-        yield from _of_metres(place[kept], raw.crs, columns)
+        yield from _of_metres(flat, raw.crs, columns)
     if raw.unit == "ft" and not (raw.degrees or raw.source.get("place_units", "m")):
         yield (
             "depths are in feet, and nothing says whether x and y are (their system may: --crs "
             "EPSG:N)",
-            [Answer(f"if they are in {u}", {"units": f"ft,{u}"}) for u in ("ft", "m")] + [SURE],
+            {f"if they are in {u}": {"units": f"ft,{u}"} for u in ("ft", "m")} | SURE,
         )
     yield from _of_places(xy, degrees)
     yield from _of_depths(depth, columns)
@@ -74,40 +77,36 @@ def _doubts(xy: np.ndarray, depth: np.ndarray, raw: RawSoundings | None, unit: s
 
 
 def _of_metres(place: np.ndarray, crs: str, columns: Mapping[str, str]) -> Doubts:
-    """Whether x and y are degrees, or of Mercator's projection, or swapped."""
+    """Whether x and y are degrees, swapped, or neither of UTM nor of a small system of their own.
+    A place must be on Earth, and in the area that its system is for."""
     around, (x, y) = np.abs(place).max(0), np.median(place, axis=0)
+    turned = swapped(columns, "if x is a northing and y an easting")
     most = around.max()
-    degrees = [
-        *swapped(columns, "if x is the longitude", ("longitude", "latitude")),
-        *swapped(columns, "if x is the latitude", ("latitude", "longitude")),
-    ]
+    degrees = {
+        **swapped(columns, "if x is the longitude", ("longitude", "latitude")),
+        **swapped(columns, "if x is the latitude", ("latitude", "longitude")),
+    }
     small = most <= 180 and around.min() <= 90 and np.ptp(np.abs(place), axis=0).max() < 3
     if small and np.abs(place - np.round(place, 3)).max() > 1e-9:  # more than millimetres
-        yield "x and y look like degrees, not metres", [*degrees, SURE]
+        yield "x and y look like degrees, not metres", degrees | SURE
     if most > np.pi * EARTH:  # of Mercator
         yield f"x and y reach {most:.3g} m, farther than any place on the Earth", degrees
     if crs:
         if in_area_of_use(crs, np.array((y, x))) and not in_area_of_use(crs, np.array((x, y))):
             text = f"x and y lie outside the area of {crs}, and inside it if they are swapped"
-            yield text, [*swapped(columns), SURE]
-        return
+            yield text, turned | SURE
     # Of Mercator alone are western ones beside such northings.
-    if most < 1e5 or not (x > EASTING or (x < 0 and abs(y) > 1.3e6)):
-        return
-    text = (
-        f"x and y of {x:.0f}, {y:.0f} are not those of UTM. In another system, or in feet: "
-        "--crs EPSG:N; in metres of none: --trust-columns"
-    )
-    if "x" not in columns.get("x", "").lower():  # nobody calls Mercator's an easting
-        yield text, []
-    turned = bool(EASTING / 10 < y < EASTING and NORTHINGS[0] < x < NORTHINGS[1])
-    answers = swapped(columns, "if x is a northing and y an easting") * turned
-    # As Mercator's, those in feet of a state's system would lie in Africa.
-    if not (x > 0 and 0 < y < 4e6):
-        north, east = np.degrees((np.arctan(np.sinh(y / EARTH)), x / EARTH))
-        when = "if they are of Web Mercator" + place_words(north, east)
-        answers.append(Answer(when, {"crs": "EPSG:3857"}))
-    yield text, answers
+    elif most >= 1e5 and (x > EASTING or (x < 0 and abs(y) > 1.3e6)):
+        answers = turned if EASTING / 10 < y < EASTING and NORTHINGS[0] < x < NORTHINGS[1] else {}
+        # Nobody calls those of Mercator eastings; feet of a state's system would lie in Africa.
+        if "x" in columns.get("x", "").lower() and not (x > 0 and 0 < y < 4e6):
+            north, east = np.degrees((np.arctan(np.sinh(y / EARTH)), x / EARTH))
+            when = "if they are of Web Mercator" + place_words(north, east)
+            answers = answers | {when: {"crs": "EPSG:3857"}}
+        yield (
+            f"x and y of {x:.0f}, {y:.0f} are not those of UTM. In another system, or in feet: "
+            "--crs EPSG:N; in metres of none: --trust-columns", answers,
+        )  # fmt: skip
 
 
 def _of_places(xy: np.ndarray, degrees: np.ndarray | None) -> Doubts:
@@ -117,20 +116,20 @@ def _of_places(xy: np.ndarray, degrees: np.ndarray | None) -> Doubts:
     middle = None if degrees is None else np.median(degrees, axis=0)
     if middle is not None and (np.abs(middle) < np.radians((90, 180))).all():
         text = f"the soundings lie in the open sea{place_words(*middle)}: no fix, or radians"
-        yield text, []
+        yield text, {}
     for axis in xy.T:
         gap, beyond = _widest_gap(axis)
         if gap > max(20_000.0, 10.0 * (np.ptp(axis) - gap)):
             groups = sorted((beyond, ~beyond), key=np.count_nonzero, reverse=True)
             middles = [np.median(degrees[g], 0).tolist() for g in groups if degrees is not None]
-            near = [Answer(f"if those at {north:.2f}, {east:.2f} are right",
-                           {"near": (north, east)}) for north, east in middles]  # fmt: skip
+            near = {f"if those at {north:.2f}, {east:.2f} are right": {"near": (north, east)}
+                    for north, east in middles}  # fmt: skip
             text = f"the soundings lie in two groups of places, {gap / 1000:.0f} km apart"
-            yield text, [*near, SURE]
+            yield text, near | SURE
     if not sides.all():
-        yield f"the soundings lie on {extent}, without an area", []
+        yield f"the soundings lie on {extent}, without an area", {}
     if (count := len(np.unique(xy, axis=0))) < np.clip(len(xy) / 100, *FEWEST_PLACES):
-        yield f"{len(xy)} soundings lie at {count} places, which may be rounded", []
+        yield f"{len(xy)} soundings lie at {count} places, which may be rounded", {}
     if degrees is None:
         return
     for digits in range(4):
@@ -138,7 +137,7 @@ def _of_places(xy: np.ndarray, degrees: np.ndarray | None) -> Doubts:
         # To 100 m is too much on 20 km, and beside degrees of more decimals.
         short = sides.max() < 20_000 * 10.0 ** (3 - digits)
         if rounded.any() and (short or not rounded.all()):
-            yield f"places are rounded to {10.0**-digits:g} degrees on {extent}", [SURE]
+            yield f"places are rounded to {10.0**-digits:g} degrees on {extent}", SURE
 
 
 def _of_depths(depth: np.ndarray, columns: Mapping[str, str]) -> Doubts:
@@ -152,15 +151,15 @@ def _of_depths(depth: np.ndarray, columns: Mapping[str, str]) -> Doubts:
             f"{its} {100 * above:.0f} % of the soundings above the water, up to "
             f"{-depth.min():g} m. For ground above a datum, give --water-level, the elevation "
             "of the water",
-            [Answer("if it is a depth", {"columns": {"depth": name}})] * asked + [SURE],
+            {"if it is a depth": {"columns": {"depth": name}}} | SURE if asked else SURE,
         )
     same = np.unique(depth, return_counts=True)[1].max() > 0.95 * len(depth)
     if same or np.ptp(depth) < 0.03:  # as of a latitude
-        yield f"nearly all soundings have the same depth, {np.median(depth):g} m", []
+        yield f"nearly all soundings have the same depth, {np.median(depth):g} m", {}
     gap, deep = _widest_gap(np.log(np.maximum(np.abs(depth), 0.01)))
     # No bottom leaves out depths of a factor of five; a sounder that loses it returns.
     if gap > np.log(5) and 0.05 < deep.mean() < 0.95 and np.count_nonzero(np.diff(deep)) < 4:
-        yield "depths change by a factor as of another unit, and stay so", [SURE]
+        yield "depths change by a factor as of another unit, and stay so", SURE
 
 
 def _of_slopes(xy: np.ndarray, size: np.ndarray, unit: str) -> Doubts:
@@ -182,7 +181,7 @@ def _of_slopes(xy: np.ndarray, size: np.ndarray, unit: str) -> Doubts:
     yield (
         f"depths of {deep:.3g} m (median) on {sides[0]:.3g} x {sides[1]:.3g} m, with slopes of "
         f"{100 * slope:.0f} %",
-        [Answer(f"if they are in {each}", {"units": each}) for each in units] + [SURE],
+        {f"if they are in {each}": {"units": each} for each in units} | SURE,
     )
 
 
@@ -201,7 +200,7 @@ def _of_speeds(
     # No boat that sounds goes at 40 m/s.
     if stamps is not None and len(speed) >= FEWEST and (fast := float(np.median(speed))) > 40:
         text = f"the soundings move at {fast:.0f} m/s: places or times may be in another unit"
-        yield text, [SURE]
+        yield text, SURE
     if degrees is None or not columns:
         return
     latitude, longitude = np.median(degrees, axis=0)
@@ -217,7 +216,7 @@ def _of_speeds(
         yield (
             f"the vehicle goes {north / east:.2g} times as fast to the north and south as to "
             "the east and west, as where latitude and longitude are exchanged",
-            [*swapped(columns), SURE],
+            swapped(columns) | SURE,
         )
 
 
@@ -229,11 +228,11 @@ def place_words(north: float, east: float) -> str:
 
 def swapped(
     columns: Mapping[str, str], when: str = "if they are swapped", meanings: Sequence[str] = ()
-) -> list[Answer]:
+) -> dict[str, Mapping[str, Any]]:
     """The answer that the two columns of places mean the other, or these; none without columns."""
     own = [meaning for meaning in ("x", "y", "latitude", "longitude") if meaning in columns]
     chosen = {m: columns[each] for m, each in zip(meanings or own[::-1], own, strict=False)}
-    return [Answer(when, {"columns": chosen})] if len(chosen) == 2 else []
+    return {when: {"columns": chosen}} if len(chosen) == 2 else {}
 
 
 def _widest_gap(axis: np.ndarray) -> tuple[float, np.ndarray]:

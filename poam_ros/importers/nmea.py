@@ -20,7 +20,7 @@ from ..core.geodesy import rough_metres
 from ..core.reading import MemoryMeter, read_whole
 from .cells import UNITS
 from .columns import Table
-from .options import Answer, ReadOptions, Unclear
+from .options import ReadOptions, Unclear
 from .raw import RawSoundings, nothing_found
 from .tables import soundings
 from .track import DAY, over_midnight
@@ -240,8 +240,8 @@ def _one_receiver(path: Path, fixes: list[Fix], wanted: str, refused: Counter[st
         each = ", ".join(f"{name} ({counts[name]:,} fixes)" for name in names)
         raise Unclear(
             f"{path}: positions are {np.median(apart[far]):.0f} m apart at the same times: {each}",
-            [Answer(f"if {name} is the boat's", {"columns": {"latitude": name}})
-             for name in names if len(names) > 1],
+            {f"if {name} is the boat's": {"columns": {"latitude": name}}
+             for name in names if len(names) > 1},
         )  # fmt: skip
     by_talker = ["GN" if fix.name[:2] in SATELLITES and not wanted else fix.name[:2]
                   for fix in fixes]  # fmt: skip

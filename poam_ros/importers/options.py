@@ -7,7 +7,7 @@ that can be what it says.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from .columns import MEANINGS
 
 if TYPE_CHECKING:
     from .levels import WaterLevels
+
+Answers = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class ReadOptions:
             the file says, else m.
         crs: of x and y, as pyproj takes it (EPSG:25833); empty: as the file says, else metres of
             no known place.
-        settings: of a recording's front end and topics, and of a mission, by name.
+        settings: of a recording's front end and topics, and of a mission, by name; ``mission``: the
+            ``RecordedMission`` if its journal was read already.
         labels: columns whose values are kept, besides that of lines: ``Soundings.labels``.
         times: read the times even if nothing here needs them.
         near: latitude and longitude that the survey is near to, as the user or its first file says;
@@ -85,18 +88,20 @@ class ReadOptions:
         """Whether a sounding without a time is left out."""
         return bool(self.start or self.stop or self.times or self.levels or "time" in self.columns)
 
+    def answered(self, fields: Mapping[str, Any]) -> ReadOptions:
+        """The same with other fields; ``columns`` are added to those given."""
+        columns = {**self.columns, **fields.get("columns", {})}
+        return replace(self, **{**fields, "columns": columns})
 
-@dataclass(frozen=True)
-class Answer:
-    """Fields of ``ReadOptions`` that decide; ``columns`` are added to those given."""
-
-    when: str
-    fields: Mapping[str, Any]
-
-    def applied(self, options: ReadOptions) -> ReadOptions:
-        """The options with this answer."""
-        columns = {**options.columns, **self.fields.get("columns", {})}
-        return replace(options, **{**self.fields, "columns": columns})
+    @property
+    def words(self) -> str:
+        """The words of a command line that say what a file means."""
+        columns = " ".join(quote(f"{meaning}={name}") for meaning, name in self.columns.items())
+        words = [f"--columns {columns}"] if columns else []
+        words += [f"--{name} {quote(value)}" for name in ("units", "crs")
+                  if (value := getattr(self, name))]  # fmt: skip
+        words += ["--near {:.4f} {:.4f}".format(*self.near)] if self.near else []
+        return " ".join(words + ["--trust-columns"] * self.trusted)
 
 
 class Unclear(InputError):
@@ -104,26 +109,16 @@ class Unclear(InputError):
 
     Attributes:
         text: without the answers.
-        answers: the likeliest first.
+        answers: fields of ``ReadOptions``, by when they are right, the likeliest first.
         guess: whether the only answer that gives possible soundings is taken without asking.
         most: number of answers that are shown.
     """
 
     def __init__(
-        self, text: str, answers: Iterable[Answer] = (), guess: bool = False, most: int = 9
+        self, text: str, answers: Answers | None = None, guess: bool = False, most: int = 9
     ) -> None:
         super().__init__(text)
-        self.text, self.answers, self.guess, self.most = text, tuple(answers), guess, most
-
-
-def as_words(options: ReadOptions) -> str:
-    """The words of a command line that say what a file means."""
-    columns = " ".join(quote(f"{meaning}={name}") for meaning, name in options.columns.items())
-    words = [f"--columns {columns}"] if columns else []
-    words += [f"--{name} {quote(value)}" for name in ("units", "crs")
-              if (value := getattr(options, name))]  # fmt: skip
-    words += ["--near {:.4f} {:.4f}".format(*options.near)] if options.near else []
-    return " ".join(words + ["--trust-columns"] * options.trusted)
+        self.text, self.answers, self.guess, self.most = text, answers or {}, guess, most
 
 
 def read_mapping(words: Sequence[str]) -> dict[str, str]:

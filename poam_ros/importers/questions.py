@@ -20,7 +20,7 @@ from ..frontend.pings import SHARE as ALIKE
 from .cells import UNITS
 from .columns import HEIGHTS, KEEL, PLACES, TRANSDUCER, UNSAID, Column, Table
 from .look import place_words, untold
-from .options import Answer, Unclear
+from .options import Unclear
 
 #: Digits after the point of degrees that place soundings: 11 m; and the longest survey in degrees.
 FINE, WIDE = 4, 5.0
@@ -72,8 +72,8 @@ def best_of(where: str, every: Sequence[Candidate]) -> tuple[Candidate, str]:
             names = (f"{e.name} ({e.ends[0]:.3g} to {e.ends[1]:.3g} m)" for e in order)
             raise Unclear(
                 f"{where}: expected one depth, got several that differ: {', '.join(names)}",
-                [Answer(f"if {each.name} is the depth", {"columns": {each.meaning: each.name}})
-                 for each in order],
+                {f"if {each.name} is the depth": {"columns": {each.meaning: each.name}}
+                 for each in order},
             )  # fmt: skip
         best, note = found
         notes += note
@@ -146,13 +146,13 @@ def _missing(
         heights = [{HEIGHTS[int((each.known > 0).mean() > 0.5)]: each} for each in depths[:NAMED]]
         if not table.named and "z" in next(iter(heights), {}):
             pairs = pairs[::-1]  # longitude, latitude, elevation, as in files of x y z
-    answers = []
+    answers = {}
     for height, pair in product(heights, pairs):
         columns = {m: each.name for m, each in (pair | height).items()}
         when = f"if {' and '.join(f'{m} is {name}' for m, name in columns.items())}"
         if "latitude" in pair:
             when += place_words(*(float(np.median(each.known)) for each in pair.values()))
-        answers.append(Answer(when, {"columns": columns}))
+        answers[when] = {"columns": columns}
     return Unclear(
         f"{where}: expected columns latitude, longitude, depth or x, y, z, got {table.header}: "
         f"{' '.join(asked)}", answers, guess=not table.named and len(heights) == 1, most=3,
@@ -197,8 +197,7 @@ def _one_place(places: list[dict[str, Column]], where: str) -> dict[str, Column]
     raise Unclear(
         f"{where}: by columns {', '.join(own.values())} the survey is {ratio:.3g} times as long as "
         f"by {', '.join(other.values())}",
-        [Answer("if the degrees are right", {"columns": other}),
-         Answer("if x and y are right", {"columns": own})],
+        {"if the degrees are right": {"columns": other}, "if x and y are right": {"columns": own}},
     )  # fmt: skip
 
 

@@ -55,7 +55,6 @@ class RawSoundings:
         reason: why each is left out [N], text; empty: it is not. None: none is.
         source: for the record, as plain values; of a table ``columns``: names by their meanings;
             ``place_units``: of x and y, before they became metres; empty: the file does not say.
-        x_y: places as the file has them, if these became degrees.
         level: elevation of the water's surface, of each [N] or of all, in m; NaN: unknown. None: as
             the options say.
     """
@@ -74,7 +73,6 @@ class RawSoundings:
     refused: Counter[str] = field(default_factory=Counter)
     reason: Any = None
     source: Mapping[str, Any] = field(default_factory=dict)
-    x_y: np.ndarray | None = None
     level: np.ndarray | None = None
 
     def __post_init__(self) -> None:
@@ -116,14 +114,6 @@ class RawSoundings:
             reason[these[reason[these] == ""]] = name
         return replace(self, reason=reason)
 
-    def on_earth(self, crs: str) -> RawSoundings:
-        """The same with places in degrees, if their system is known: ``crs`` goes before the file's
-        own."""
-        if self.degrees or not (code := crs or self.crs):
-            return self
-        degrees = transformed(coordinate_system("--crs", code), WGS84, self.place)[:, ::-1]
-        return replace(self, place=degrees, degrees=True, crs=code, x_y=self.place)
-
     @property
     def metres(self) -> np.ndarray:
         """Rough places of the ``kept`` in m, of any origin [K, 2]."""
@@ -149,7 +139,10 @@ class RawSoundings:
         ):
             if useless:
                 raise InputError(f"{path}: --{option}: {why} ({self.understood})")
-        where, found = str(path), self.on_earth(options.crs)
+        where, found = str(path), self
+        if not self.degrees and (crs := options.crs or self.crs):
+            place = transformed(coordinate_system("--crs", crs), WGS84, self.place)[:, ::-1]
+            found = replace(self, place=place, degrees=True, crs=crs)
         at, degrees = found.kept, found.degrees
         found = found.without(impossible(found.place[at], self.height[at], degrees, self.unit))
         if len(at := found.kept):
@@ -179,7 +172,7 @@ class RawSoundings:
                 raise Unclear(
                     "{}: expected the water at {:.2f}, {:.2f} (--near, or the first file), got "
                     "one {:.0f} km away".format(where, *options.near, away / 1000),
-                    swapped(self.columns) if turned < FAR_TIMES * FAR_M else [],
+                    swapped(self.columns) if turned < FAR_TIMES * FAR_M else {},
                 )
         found = found.without({FROZEN: frozen(where, found.metres, self.height[at])})
         if not options.trusted:
@@ -192,7 +185,8 @@ class RawSoundings:
                     "cannot be: expected degrees and m, or units in the header"
                 )
             depth = found.heights(options)[0][found.kept]
-            look(where, found.metres, depth, found, options.unit_of[0] or self.unit)
+            flat = None if self.degrees else self.place[found.kept]
+            look(where, found.metres, depth, found, flat, options.unit_of[0] or self.unit)
         if options.levels is None or self.stamp_ns is None:
             return found
         at, level = found.kept, np.full(len(self.height), np.nan)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .journals import read_journal
 from .look import look
 from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink
 from .nmea import is_nmea, read_nmea
-from .options import ReadOptions, Unclear, as_words
+from .options import ReadOptions, Unclear
 from .points import is_features, is_gpx, is_signalk, read_features, read_gpx, read_signalk
 from .raw import RawSoundings, place
 from .tables import is_table, read_table
@@ -65,7 +65,8 @@ BYTES = {
     rb"[\xfd\xfe][\x05-\xf0].{5,18}[\xfd\xfe\0]": "a stream of MAVLink without times: give the "
     ".tlog that was recorded beside it",
 }  # fmt: skip
-DEFAULTS = ReadOptions()
+#: Further questions, whose first answers are tried with an answer.
+FURTHER = 2
 MISSION, RECORDING, TABLE = "mission", "recording", "table"
 #: Options that say what a file means, so that not every kind has them. A reader finds their values
 #: in ``ReadOptions``.
@@ -170,7 +171,7 @@ def find_reader(path: Path, name: str = "") -> str:
 
 
 def read_soundings(
-    paths: Path | Sequence[Path], options: ReadOptions = DEFAULTS, reader: str = ""
+    paths: Path | Sequence[Path], options: ReadOptions | None = None, reader: str = ""
 ) -> Soundings:
     """The soundings of one or more files as one record.
 
@@ -183,7 +184,7 @@ def read_soundings(
         Question: names or values of a file leave open what they mean, or cannot be right.
         InputError: a file cannot be read, has no soundings, or does not go with the others.
     """
-    paths = [paths] if isinstance(paths, Path) else paths
+    paths, options = [paths] if isinstance(paths, Path) else paths, options or ReadOptions()
     found: dict[Path, RawSoundings] = {}
     for path in paths:
         name = find_reader(path, reader)
@@ -192,7 +193,7 @@ def read_soundings(
         if found and options.near is None and (first := found[paths[0]]).degrees:
             latitude, longitude = np.median(first.place[first.kept], axis=0).tolist()
             options = replace(options, near=(latitude, longitude))
-        soundings = _understood(path, options, name)
+        soundings, _ = _understood(path, options, name)
         if isinstance(soundings, Soundings):
             if len(paths) > 1:
                 raise InputError(f"{path}: a {READERS[name].kind} is mapped alone")
@@ -201,53 +202,53 @@ def read_soundings(
     return place(found, options)
 
 
-def _understood(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soundings:
-    """The soundings of a file, if they can be right. Raises a ``Question`` with those answers by
-    which the file becomes a map."""
-    try:
-        return _checked(path, options, name)
-    except Unclear as asked:
-        tried = [(each, each.applied(options)) for each in asked.answers]
-        works = (
-            (each, own, found) for each, own in tried
-            if (found := _working(path, own, name)) is not None
-        )  # fmt: skip
-        right = [*islice(works, asked.most)]
-        if asked.guess and len(right) == 1 and right[0][1] == right[0][2]:
-            return _checked(path, right[0][1], name)
-        if not right and len(tried) == 1 and asked.guess:
-            return _understood(path, tried[0][1], name)  # what is wrong with the guess is asked
-        answers = {
-            each.when + f", in {found.units}" * (found.units != own.units): as_words(found)
-            for each, own, found in right
-        }
-        raise Question(asked.text, answers) from None
+def _understood(
+    path: Path, options: ReadOptions, name: str, tried: int = 0
+) -> tuple[Any, ReadOptions]:
+    """The soundings of a file, if they can be right, and how they are read. Answers are ``tried``
+    with the first answers to so many further questions; then only the options count.
 
-
-def _working(path: Path, options: ReadOptions, name: str, more: int = 2) -> ReadOptions | None:
-    """The options by which a file becomes soundings, with the first answer to each further question
-    that they raise; None if there are none. What is only tried warns of nothing."""
-    readers = logging.getLogger(__package__)
-    level = readers.level
+    Raises:
+        Question: with those answers by which the file becomes a map.
+    """
     try:
-        readers.setLevel(logging.ERROR)
-        found = _checked(path, options, name)
-        if not isinstance(found, Soundings):
+        found = _read(path, options, name)
+        if tried and isinstance(found, RawSoundings):
             place({path: found}, options)
-        return options
-    except Unclear as asked:
-        further = (each.applied(options) for each in asked.answers if more)
-        tried = (_working(path, each, name, more - 1) for each in further
-                 if not each.trusted and options.columns.items() <= each.columns.items()
-                 and options.near in (None, each.near))  # fmt: skip
-        return next(filter(None, tried), None)
-    except InputError:
-        return None
-    finally:
-        readers.setLevel(level)
+        return found, options
+    except Unclear as error:
+        asked = error
+    every = {when: options.answered(fields) for when, fields in asked.answers.items()}
+    right, readers = dict[str, ReadOptions](), logging.getLogger(__package__)
+    level, most = readers.level, 1 if tried else asked.most
+    for when, own in every.items() if tried <= FURTHER else ():
+        if tried and (own.trusted or not options.columns.items() <= own.columns.items()
+                      or options.near not in (None, own.near)):  # fmt: skip
+            continue
+        try:
+            readers.setLevel(logging.ERROR)  # what is only tried warns of nothing
+            right[when] = _understood(path, own, name, tried + 1)[1]
+        except InputError:
+            continue
+        finally:
+            readers.setLevel(level)
+        if len(right) == most:
+            break
+    if tried:
+        for own in right.values():
+            return None, own
+        raise asked
+    if asked.guess and len(left := right or every) == 1:
+        ((when, own),) = left.items()
+        if own is every[when]:  # what is wrong with it is asked
+            return _understood(path, own, name)
+    raise Question(asked.text, {
+        when + f", in {found.units}" * (found.units != every[when].units): found.words
+        for when, found in right.items()
+    })  # fmt: skip
 
 
-def _checked(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soundings:
+def _read(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soundings:
     """As a row of the table reads it, as far as these are readings. What another package's reader
     does wrong is an ``InputError``."""
     try:
@@ -263,18 +264,12 @@ def _checked(path: Path, options: ReadOptions, name: str) -> RawSoundings | Soun
         return found.checked(path, options)
     if not isinstance(found, Soundings):
         raise InputError(f"{name}: expected RawSoundings, got {type(found).__name__}")
-    return looked_at(path, found, options.trusted)
-
-
-def looked_at(path: Path, found: Soundings, trusted: bool) -> Soundings:
-    """The pings of a vehicle, if they can be those of one survey (``look``), or the user is sure;
-    else a ``Question`` is raised."""
     ranges = found.samples(0.0).range
     known = np.isfinite(ranges)  # of tables that another program wrote, none may be
     try:
-        if not trusted:
+        if not options.trusted:
             look(str(path), found.xy[known], ranges[known])
-    except Unclear as asked:
-        words = {each.when: as_words(each.applied(DEFAULTS)) for each in asked.answers}
+    except Unclear as asked:  # a vehicle's log is not read again for its answers
+        words = {when: options.answered(each).words for when, each in asked.answers.items()}
         raise Question(asked.text, words) from None
     return found

@@ -24,7 +24,7 @@ from .cells import NAN, SPELLINGS, UNITS, Times, angle, is_nothing, is_value
 from .columns import CLOCK, HEIGHTS, KEEL, PLACES, Column, Table, meanings_of
 from .faults import GAP, impossible, no_position, spread, uncertain
 from .look import FEWEST, swapped
-from .options import Answer, ReadOptions, Unclear
+from .options import ReadOptions, Unclear
 from .questions import FINE, chosen
 from .raw import RawSoundings
 from .track import DAY, NO_FIX, Track, is_above_ground, over_midnight, without_altitude
@@ -392,7 +392,7 @@ def _units_of(
     if in_feet and not unit:
         raise Unclear(
             f"{where}: {crs} is in feet, and column {height.name} does not say its unit",
-            [Answer("if it is in feet, too", {"units": "ft"}), Answer("if not", {"units": "m"})],
+            {"if it is in feet, too": {"units": "ft"}, "if not": {"units": "m"}},
         )
     if degrees or in_feet:
         return unit, "ft" * in_feet, 1.0
@@ -501,5 +501,5 @@ def _nothing(path: Path, table: Table, found: RawSoundings) -> InputError:
     return Unclear(
         f"{text}. Expected latitudes and longitudes in degrees, or in degrees, minutes and seconds "
         "with blanks or signs between them",
-        swapped(found.columns) if (np.array(most) <= (180, 90)).all() else [],
+        swapped(found.columns) if (np.array(most) <= (180, 90)).all() else {},
     )

@@ -16,7 +16,7 @@ from ..frontend.pings import EQUAL, OFFSET, compare
 from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, plain_column_name, words_of
 from .faults import FAR_M, GAP, POSITION_JUMP, impossible_positions, no_position, no_readings
 from .look import untold
-from .options import Answer, Unclear
+from .options import Unclear
 
 DAY = 86_400.0
 #: Positions of a log without times are at most so many times their usual number of rows apart.
@@ -136,12 +136,12 @@ def is_above_ground(
         return True
     up = (height < 0).mean() > 0.5
     own = {"z" if up else "depth": name}
-    answers = [
-        Answer("if the ground lies at the two together", {"columns": {**own, "altitude": beside}}),
-        Answer(f"if {name} is that of the ground", {"columns": own}),
-    ]
+    answers = {
+        "if the ground lies at the two together": {"columns": {**own, "altitude": beside}},
+        f"if {name} is that of the ground": {"columns": own},
+    }
     if untold(place, height) <= untold(place, height - above if up else height + above):
-        answers.reverse()
+        answers = dict(reversed(answers.items()))
     raise Unclear(
         f"{where}: column {beside} beside column {name} may be a vehicle's height above the "
         "ground, or an antenna's above the sea", answers,
