@@ -107,21 +107,16 @@ def both(rows):
         # Without times, or with those of another order.
         (TIMES + np.nan, AWAY, (), ""), (0 * TIMES, AWAY, (), ""),
         (TIMES[ORDER], TRACK[ORDER], (), ""),
+        # Two vehicles: what alternates at once is learned as the speed of the log.
+        *((*both(rows), (), said) for rows, said in (
+            (1, ""), (5, ""), (30, "as those of several"), (200, "and stay there"))),
+        *((np.arange(2 * len(TIMES)) / 2, both(rows)[1], (), "as those of several" * (rows > 5))
+          for rows in (1, 5, 30, 200)),
     ],
 )  # fmt: skip
-def test_a_part_beside_the_track_is_left_out_as_a_whole_or_named(times, xy, refused, said, caplog):
+def test_parts_beside_the_track_are_left_out_as_a_whole_or_named(times, xy, refused, said, caplog):
     assert np.flatnonzero(impossible_positions(times, xy)).tolist() == list(refused)
     assert said in caplog.text and bool(said) == bool(caplog.records)
-
-
-@pytest.mark.parametrize("rows", [1, 5, 30, 200])
-def test_of_two_vehicles_in_one_file_nothing_is_refused(rows, caplog):
-    """However many rows of one follow those of the other."""
-    times, xy = both(rows)
-    for when in (times, np.arange(len(xy)) / 2):
-        assert not impossible_positions(when, xy).any()
-    # What alternates at once is learned as the speed of the log.
-    assert ("as those of several vehicles do" in caplog.text) == (rows >= 30)
 
 
 def test_an_excursion_from_a_stop_costs_little(caplog):
@@ -130,11 +125,11 @@ def test_an_excursion_from_a_stop_costs_little(caplog):
     xy[:, 0] = 1.5 * np.clip(times - 100, 0, None)
     xy[400:405, 1] += 25
     out = np.flatnonzero(impossible_positions(times, xy))
-    assert set(range(400, 405)) >= set(out) and "stay there" not in caplog.text
+    assert {*range(400, 405)} >= {*out} and "stay there" not in caplog.text
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_a_table_with_times_loses_the_soundings_at_false_positions(timed, tmp_path):
+def test_a_table_with_times_loses_the_soundings_at_false_positions(timed, write):
     rng = np.random.default_rng(1)
     times, xy = survey(rng, 1, 1.5)
     moved, there = excursions(rng, times, xy)
@@ -142,45 +137,37 @@ def test_a_table_with_times_loses_the_soundings_at_false_positions(timed, tmp_pa
         f"{f'{START + when:.1f},' * timed}{50 + y / DEGREE:.7f},{x / DEGREE:.7f},{3 + i % 7 / 10}"
         for i, (when, (x, y)) in enumerate(zip(times.tolist(), moved.tolist(), strict=True))
     )
-    path = tmp_path / "a.csv"
-    path.write_text("\n".join([f"{'time,' * timed}latitude,longitude,depth", *rows]) + "\n")
-    found = read_soundings(path)
+    found = read_soundings(write("\n".join([f"{'time,' * timed}latitude,longitude,depth", *rows])))
     assert found.refused == Counter({POSITION_JUMP: timed * there.sum()})
     assert found.row.tolist() == np.flatnonzero(~(there & timed)).tolist()
 
 
 def test_a_depth_that_is_held_is_refused_where_the_bottom_beside_it_changes(caplog):
+    """Up to where the depth is the same again, or to the end of the record."""
     t = np.arange(600)
     lane, along = np.divmod(t, 60)
     xy = np.column_stack((np.where(lane % 2, 59 - along, along) * 2.0, lane * 8.0))
     depth = 6 + 2 * np.sin(xy[:, 0] / 30) + np.cos(xy[:, 1] / 25)
-    held = depth.copy()
-    held[200:260] = held[199]
-    assert np.flatnonzero(frozen("log", xy, held)).tolist() == list(range(200, 260))
-    # Up to where the depth is the same again, and to the end of the record.
-    for begin, end in (
-        (200, 200 + int(np.abs(depth[250:290] - depth[199]).argmin()) + 50),
-        (500, 600),
-    ):
+    again = 250 + int(np.abs(depth[250:290] - depth[199]).argmin())
+    for part in (range(200, 260), range(200, again), range(500, 600), range(0)):
         held = depth.copy()
-        held[begin:end] = held[begin - 1]
-        assert np.flatnonzero(frozen("log", xy, held)).tolist() == list(range(begin, end))
-    assert not frozen("log", xy, depth).any()
-    for slope in (1 / 30, 1 / 3):  # of the bottom beyond the flat part
+        held[part] = held[part.start - 1]
+        assert np.flatnonzero(frozen("log", xy, held)).tolist() == [*part]
+    for slope in (1 / 30, 1 / 3):  # of the bottom beyond a flat part
         flat = np.where(xy[:, 0] > 68, 5.0, np.round(5 + (68 - xy[:, 0]) * slope, 1))
         assert not frozen("log", xy, flat).any()
     assert not caplog.records
 
 
-def day(path, which=slice(None), later=0.0, digits=8, fine=True, timed=True, other=0.0, way=T):
+def day(path, which=slice(None), later=0.0, digits=8, fine=True, other=0.0, way=T):
     """A file of a track of 1 m/s and two pings a second, a day's or a part of it."""
-    text = f"{'time,' if timed else ''}latitude,longitude,depth\n"
+    text = "time,latitude,longitude,depth\n"
     for k in T[which].tolist():
         t = START + later + 0.5 * k
-        when = f"{t if fine else int(t)}," if timed else ""
         latitude, longitude = 53 + 4.5e-6 * way[k], 8 + 1e-4 * np.sin(way[k] / 40)
         depth = 5 + np.sin(way[k] / 15) + 0.02 * np.cos(k * k) + other
-        text += f"{when}{latitude:.{digits}f},{longitude:.{digits}f},{depth:.3f}\n"
+        place = f"{latitude:.{digits}f},{longitude:.{digits}f}"
+        text += f"{t if fine else int(t)},{place},{depth:.3f}\n"
     path.write_text(text)
     return path
 
@@ -227,19 +214,15 @@ def test_a_file_that_was_joined_to_itself_is_named(tmp_path, caplog):
     assert caplog.text.count(words) == 1
 
 
-def test_without_times_only_a_copy_repeats(tmp_path):
-    one, copy = (day(tmp_path / f"{name}.csv", timed=False) for name in ("one", "copy"))
-    assert read_soundings([one, copy]).refused == {"repeated": COUNT}
-    part = day(tmp_path / "part.csv", slice(20, 160), timed=False)
-    assert not read_soundings([one, part]).refused
-    # The same line again, on a coarse grid over a nearly flat bottom.
-    rng = np.random.default_rng(3)
-    for path in (one, copy):
+def test_a_line_that_is_driven_again_has_other_times_or_none(tmp_path):
+    """Here on a coarse grid over a nearly flat bottom."""
+    paths, rng = [tmp_path / "one.csv", tmp_path / "two.csv"], np.random.default_rng(3)
+    for path in paths:
         away, depth = rng.random((2, COUNT))
         rows = np.column_stack((53 + 1e-5 * (T + away), 5 + 0.1 * depth)).tolist()
         text = "".join(f"{a:.5f},8.0000{k % 3},{d:.1f}\n" for k, (a, d) in enumerate(rows))
         path.write_text("latitude,longitude,depth\n" + text)
-    assert not read_soundings([one, copy]).refused
+    assert not read_soundings(paths).refused
 
 
 SECONDS = np.arange(60.0)
@@ -290,20 +273,21 @@ def test_positions_may_be_interpolated_by_the_numbers_of_rows(timed):
     assert refused(found, [5, 100]) == {"position_gap": [1]}
 
 
-def test_depths_placed_by_a_false_position_are_refused():
+@pytest.mark.parametrize(
+    ("changed", "places", "at", "lost"),
+    [
+        (slice(30, 31), (5000, 5000), [10.5, 29.5, 30, 32.5], [1, 2]),
+        # A receiver that repeats a position and then leaps knew none, but a boat may be at rest.
+        (slice(20, 40), PLACE[20], SECONDS[:-1] + 0.5, [*range(20, 40)]),
+        (slice(20, 60), PLACE[20] + np.clip(SECONDS[20:] - 39, 0, None)[:, None] * (1, 0),
+         SECONDS[:-1] + 0.5, None),
+    ],
+)  # fmt: skip
+def test_depths_placed_by_a_false_position_are_refused(changed, places, at, lost):
     place = PLACE.copy()
-    place[30] = 5000, 5000
-    found = Track("log", SECONDS, place, degrees=False)
-    assert refused(found, [10.5, 29.5, 30, 32.5]) == {"position_jump": [1, 2]}
-
-
-def test_a_receiver_that_repeats_a_position_and_then_leaps_knew_none():
-    place = PLACE.copy()
-    place[20:40] = place[20]
-    found = Track("log", SECONDS, place, degrees=False)
-    assert refused(found, SECONDS[:-1] + 0.5) == {"position_jump": list(range(20, 40))}
-    place[40:] = place[20] + np.column_stack((SECONDS[40:] - 39, np.zeros(20)))  # it was at rest
-    assert not refused(Track("log", SECONDS, place, degrees=False), SECONDS[:-1] + 0.5)
+    place[changed] = places
+    found = refused(Track("log", SECONDS, place, degrees=False), at)
+    assert found == ({"position_jump": lost} if lost else {})
 
 
 def test_clocks_go_on_after_midnight_and_within_a_second():
