@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,39 +47,24 @@ def look(
         flat: x and y in the file [N, 2]; None: it has degrees.
         unit: of depths, if an option or the file says it.
     """
-    if len(depth) >= FEWEST:
-        for text, answers in _doubts(xy, depth, raw, flat, unit):
-            raise Unclear(f"{where}: {text}", answers)
-
-
-def _doubts(
-    xy: np.ndarray, depth: np.ndarray, raw: RawSoundings | None, flat: np.ndarray | None, unit: str
-) -> Doubts:
-    if raw is None:
-        yield from _of_places(xy, None)
-        yield from _of_depths(depth, {})
+    if len(depth) < FEWEST:
         return
-    columns, kept, degrees = raw.columns, raw.kept, None
-    if flat is None:
-        degrees = raw.place[kept]
-    else:
-        yield from _of_metres(flat, raw.crs, columns)
-    if raw.unit == "ft" and not (raw.degrees or raw.source.get("place_units", "m")):
-        yield (
-            "depths are in feet, and nothing says whether x and y are (their system may: --crs "
-            "EPSG:N)",
-            {f"if they are in {u}": {"units": f"ft,{u}"} for u in ("ft", "m")} | SURE,
-        )
-    yield from _of_places(xy, degrees)
-    yield from _of_depths(depth, columns)
-    yield from _of_slopes(xy, np.abs(depth), unit)
-    stamps = None if raw.stamp_ns is None else raw.stamp_ns[kept]
-    yield from _of_speeds(xy, stamps, degrees, columns)
+    columns, degrees = ({}, None) if raw is None else (raw.columns, raw.place[raw.kept])
+    degrees = degrees if flat is None else None
+    doubts = [_of_places(xy, degrees), _of_depths(depth, columns)]
+    if raw is not None:
+        first = [] if flat is None else [_of_metres(flat, raw)]
+        stamps = None if raw.stamp_ns is None else raw.stamp_ns[raw.kept]
+        last = _of_slopes(xy, np.abs(depth), unit), _of_speeds(xy, stamps, degrees, columns)
+        doubts = [*first, *doubts, *last]
+    for text, answers in chain.from_iterable(doubts):
+        raise Unclear(f"{where}: {text}", answers)
 
 
-def _of_metres(place: np.ndarray, crs: str, columns: Mapping[str, str]) -> Doubts:
-    """Whether x and y are degrees, swapped, or neither of UTM nor of a small system of their own.
-    A place must be on Earth, and in the area that its system is for."""
+def _of_metres(place: np.ndarray, raw: RawSoundings) -> Doubts:
+    """Whether x and y are degrees, swapped, in feet, or neither of UTM nor of a small system of
+    their own. A place must be on Earth, and in the area that its system is for."""
+    crs, columns = raw.crs, raw.columns
     around, (x, y) = np.abs(place).max(0), np.median(place, axis=0)
     turned = swapped(columns, "if x is a northing and y an easting")
     most = around.max()
@@ -107,6 +93,12 @@ def _of_metres(place: np.ndarray, crs: str, columns: Mapping[str, str]) -> Doubt
             f"x and y of {x:.0f}, {y:.0f} are not those of UTM. In another system, or in feet: "
             "--crs EPSG:N; in metres of none: --trust-columns", answers,
         )  # fmt: skip
+    if raw.unit == "ft" and not (crs or raw.source.get("place_units", "m")):
+        yield (
+            "depths are in feet, and nothing says whether x and y are (their system may: --crs "
+            "EPSG:N)",
+            {f"if they are in {u}": {"units": f"ft,{u}"} for u in ("ft", "m")} | SURE,
+        )
 
 
 def _of_places(xy: np.ndarray, degrees: np.ndarray | None) -> Doubts:

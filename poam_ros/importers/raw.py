@@ -13,7 +13,6 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.geodesy import WGS84, GeoReference, coordinate_system, rough_metres, transformed
-from ..core.geometry import MAX_COORDINATE
 from ..mapping.soundings import LINE, Labels, Soundings
 from .cells import UNITS
 from .faults import (
@@ -218,7 +217,16 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
         InputError: a file does not go with the others.
     """
     raws, several = list(checked.values()), len(checked) > 1
-    places, projection = _in_metres(checked)
+    places, projection = [raw.place for raw in raws], None
+    for path, raw in checked.items() if any(raw.degrees for raw in raws) else ():
+        if not raw.degrees:
+            raise InputError(
+                f"{path}: expected places in degrees as in the other files, got metres in an "
+                "unknown coordinate system (give --crs EPSG:CODE)"
+            )
+    if raws[0].degrees:
+        projection = GeoReference.about(*np.concatenate([raw.place[raw.kept] for raw in raws]).T)
+        places = [projection.local_metres(*place.T) for place in places]
     # A file's rows follow those of the file before it.
     begins = np.append(0, np.cumsum([int(raw.row[-1]) + 1 for raw in raws])).tolist()
     row = np.concatenate([begin + raw.row for begin, raw in zip(begins, raws, strict=False)])
@@ -251,24 +259,6 @@ def place(checked: Mapping[Path, RawSoundings], options: ReadOptions) -> Soundin
     names = filter(None, dict.fromkeys(reason.tolist()))
     found = every.without(*(every.left(reason == name, name) for name in names))
     return without_repeats(found, tuple(checked)).between(options.start, options.stop)
-
-
-def _in_metres(
-    checked: Mapping[Path, RawSoundings],
-) -> tuple[list[np.ndarray], GeoReference | None]:
-    """The places of each file in m [N, 2], and the projection; None: they are in m in the files."""
-    raws = list(checked.values())
-    if not any(raw.degrees for raw in raws):
-        return [np.where(np.abs(raw.place) <= MAX_COORDINATE, raw.place, np.nan)
-                for raw in raws], None  # fmt: skip
-    for path, raw in checked.items():
-        if not raw.degrees:
-            raise InputError(
-                f"{path}: expected places in degrees as in the other files, got metres in an "
-                "unknown coordinate system (give --crs EPSG:CODE)"
-            )
-    projection = GeoReference.about(*np.concatenate([raw.place[raw.kept] for raw in raws]).T)
-    return [projection.local_metres(*raw.place.T) for raw in raws], projection
 
 
 def _labels(raws: Sequence[RawSoundings]) -> dict[str, Labels]:
