@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..core.clock import SECOND
-from ..core.errors import InputError
 
 #: Units of lengths: their size in m, and further spellings.
 _LENGTHS = {
@@ -39,17 +38,15 @@ _NOTHING = re.compile(r"[-.\s]*|n/?a|-?nan|null|none|nil", re.IGNORECASE)
 _WITH_UNIT = re.compile(r"([+-]?[.,]*\d[\d.,]*)\s*([a-zA-Z]+)\.?")
 #: Of single blanks, and no number is cut in two: a long cell that is none takes no longer.
 _ANGLE = re.compile(
-    r"([NSEW]?) ?([+-]?\d+(?:\.\d*)?)(?![\d.]) ?[°d:]? ?(?:(\d+(?:\.\d*)?)(?![\d.]) ?['′m:]? ?)?"
-    r"(?:(\d+(?:\.\d*)?) ?(?:[\"″]|s(?= ?[NSEW]))?)? ?([NSEW]?)",
+    r"([NSEW]?) ?([+-]?\d+(?:\.\d*)?)(?![\d.]) ?[°d:]? ?(?:(\d+(?:\.\d*)?)(?![\d.]) ?['′:]? ?)?"
+    r"(?:(\d+(?:\.\d*)?) ?[\"″]? ?)?([NSEW]?)",
     re.IGNORECASE,
 )
-#: An s of seconds, behind minutes with an m: else it is the side, as in 33 26 42 S.
-_SECONDS = re.compile(r"(m ?\d+(?:\.\d*)?) ?s$", re.IGNORECASE)
-#: A date, of which 20250117 stands before a time only, and a time of day, with colons or packed.
+#: A date, and a time of day.
 _TIME = re.compile(
-    r"(?:(?:(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?!\d)|(\d{4})(\d\d)(\d\d)(?=[T, ]))[T, ]*)?"
-    r"(?:(?=\d{1,2}:|\d{6}(?!\d))(\d{1,2})(:?)(\d\d?)(?:\9(\d\d?(?:[.,]\d+)?))?"
-    r"\s*([AP]M)?\s*(Z|UTC|GMT|[+-]\d\d:?\d\d)?)?",
+    r"(?:(\d{4}|\d\d?)([./-])(\d\d?)\2(\d{4}|\d\d?)(?!\d)[T, ]*)?"
+    r"(?:(\d\d?):(\d\d?)(?::(\d\d?(?:[.,]\d+)?))?\s*([AP]M)?\s*"
+    r"(?:Z|UTC|GMT|([+-]\d\d):?(\d\d)?)?)?",
     re.IGNORECASE,
 )
 NAN = float("nan")
@@ -85,7 +82,7 @@ def angle(cell: str) -> float:
     try:
         return float(cell)
     except ValueError:
-        found = _ANGLE.fullmatch(_SECONDS.sub(r"\1", " ".join(cell.split())))
+        found = _ANGLE.fullmatch(" ".join(cell.split()))
     if found is None:
         return NAN
     minutes, seconds = (float(found[i] or 0) for i in (3, 4))
@@ -115,7 +112,7 @@ def is_date(cell: str) -> bool:
 def is_clock(cell: str) -> bool:
     """Whether a cell is a time of day alone."""
     found = _TIME.fullmatch(cell.strip())
-    return bool(found and ":" in cell and found[8] and not (found[2] or found[5]))
+    return bool(found and found[5] and not found[2])
 
 
 def is_value(cell: str) -> bool:
@@ -130,28 +127,15 @@ class Times:
 
     def __init__(self, sample: Iterable[str]) -> None:
         texts = [text.strip() for text in sample if not is_nothing(text)]
-        self._first = texts[0] if texts else ""
         dates = [(int(d[1]), int(d[3])) for d in map(_TIME.match, texts) if d and d[2] == "/"]
-        #: Whether both day/month and month/day fit.
-        self.ambiguous = bool(dates) and max(map(max, dates)) <= 12
+        #: Why days cannot be told, as text; empty: they can.
+        self.fault = ""
+        if dates and max(map(max, dates)) <= 12:
+            self.fault = f"{texts[0]} may be day/month or month/day; write times as year-month-day"
         self._day_first = any(first > 12 for first, _ in dates)
-        #: Whether plain numbers are times of day, hhmmss: no counter skips 60 to 99 for so long.
-        self.packed = len(texts) >= 20 and len({*texts}) > 1
-        self.packed &= all(re.fullmatch(r"\d{6}(\.\d+)?Z?", text) for text in texts)
-        self.packed = self.packed and bool(self.stamps(texts)[1].all())
-
-    def decided(self, where: str) -> Times:
-        """These, if they are of one order.
-
-        Raises:
-            InputError: they may be day/month or month/day; ``where`` begins the message.
-        """
-        if self.ambiguous:
-            raise InputError(
-                f"{where}: {self._first} may be day/month or month/day; write times as "
-                "year-month-day"
-            )
-        return self
+        # Whether numbers are times of day, hhmmss: no counter skips 60 to 99 for so long.
+        self._packed = len(texts) >= 20 and len({*texts}) > 1
+        self._packed &= all(re.fullmatch(r"\d\d([0-5]\d){2}(\.\d+)?", text) for text in texts)
 
     def stamps(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
         """Times [N] in ns, 0 where a text is none; and whether it is one [N], boolean."""
@@ -162,29 +146,23 @@ class Times:
     def seconds(self, cell: str) -> float:
         """Seconds since 1970 (UTC, unless the text says otherwise); of plain numbers, since their
         own begin; of a time without a date, since midnight; NaN if it is no time."""
-        text = cell.strip()
-        found = _TIME.fullmatch(text)
-        if not found or not (found[2] or found[5] or ":" in text or self.packed):
-            plain = number(text, "s")
+        found = _TIME.fullmatch(cell.strip())
+        if not (found and found[0]):
+            plain = number(cell, "s")
+            if self._packed:
+                return plain - 40 * (plain // 100) - 2400 * (plain // 10_000)
             # Seconds; or Unix time in milli-, micro- or nanoseconds.
             return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
-        hours, minutes = int(found[8] or 0), int(found[10] or 0)
-        seconds = float((found[11] or "0").replace(",", "."))
-        if found[12]:
-            hours = hours % 12 + 12 * (found[12].upper() == "PM")
-        if hours > 24 or minutes > 59 or seconds >= 61:
+        first, mark, second, third, hours, minutes, seconds, half, east, more = found.groups("0")
+        year, month, day = map(int, (first, second, third) if found[2] else (1970, 1, 1))
+        if year < 100:  # 1/17/2025, 17/1/2025, 17.1.2025, 17-1-2025
+            year, month, day = day + 2000 * (day < 100), year, month
+            if mark != "/" or self._day_first:
+                month, day = day, month
+        hour = int(hours) % 12 + 12 * (half in "PMpm") if found[8] else int(hours)
+        if not (1 <= month <= 12 and 1 <= day <= 31 and 1800 <= year <= 2200):
             return NAN
-        day = east = 0.0
-        if found[13] and found[13][0] in "+-":
-            zone = found[13].replace(":", "")
-            east = float(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[3:]))
-        if found[2] or found[5]:
-            year, month, date = (int(found[i]) for i in ((1, 3, 4) if found[2] else (5, 6, 7)))
-            if found[2] and len(found[1]) < 3:  # 1/17/2025, 17/1/2025, 17.1.2025, 17-1-2025
-                first, second, year = year, month, date + 2000 * (len(found[4]) == 2)
-                swapped = found[2] != "/" or self._day_first
-                month, date = (second, first) if swapped else (first, second)
-            if not (1 <= month <= 12 and 1 <= date <= 31 and 1800 <= year <= 2200):
-                return NAN
-            day = float(timegm((year, month, date, 0, 0, 0)))
-        return day + 3600 * hours + 60 * minutes + seconds - east
+        if hour > 24 or int(minutes) > 59 or (of_minute := float(seconds.replace(",", "."))) >= 61:
+            return NAN
+        ahead = 3600 * int(east) + 60 * int(east[0] + more)
+        return timegm((year, month, day, hour, int(minutes), 0)) + of_minute - ahead

@@ -20,7 +20,6 @@ from .cells import (
     is_clock,
     is_date,
     is_nothing,
-    number,
     numbers,
     value_with_unit,
 )
@@ -63,9 +62,6 @@ MEANINGS = {
     )
 }  # fmt: skip
 PLACES, HEIGHTS, WHEN = (("x", "y"), ("latitude", "longitude")), ("z", "depth"), ("date", "time")
-#: Meanings of the columns of a time in their order, which may be two or six; and what six hold.
-CLOCK = ("date", "month", "day", "hour", "minute", "time")
-CALENDAR = (1970, 1, 1, 0, 0, 0), (2100, 12, 31, 23, 59, 60.999)
 #: Meanings that no other column has if one is given.
 RIVALS = {"x": PLACES[1], "y": PLACES[1], "latitude": PLACES[0], "longitude": PLACES[0],
           "z": ("depth", "altitude"), "depth": ("z", "altitude")}  # fmt: skip
@@ -91,8 +87,8 @@ LONGEST_NAME = 200
 #: Rows that are kept together; of these the first are a sample of a column: so many in all, and at
 #: least so many that follow each other. What stands between the cells: no text has it.
 CHUNK, SAMPLE, BLOCK, MARK = 2500, 6000, 50, "\0"
-FEWEST = 20  # rows that show times in six columns
 ROW_BYTES = 96  # of memory that the numbers of a row take
+CLOCKS = 300  # cells that show times
 #: Least value (s) of a column of Unix times: 2001. Latitudes times 10,000,000 are less.
 UNIX_TIME = 1e9
 #: A share of the cells or steps that says what a column is.
@@ -123,9 +119,10 @@ class Column:
         self.origin = min((FROM[word] for word in self.words if word in FROM), default=UNSAID)
         units = inside or words[-1:] * (len(words) > 1)
         # Of more words the first one is the unit: m a.s.l. is no speed.
-        if other := {self.beside, "/".join(units), *units[:1]} & NO_LENGTHS:
+        unit = {self.beside, "/".join(units), *units[:1]}
+        self.is_other = bool(unit & NO_LENGTHS or _OTHER.search(" ".join(self.words)))
+        if self.is_other:
             self.meanings = [each for each in self.meanings if each not in HEIGHTS]
-        self.is_other = bool(other or _OTHER.search(" ".join(words)))
 
     def __iter__(self) -> Iterator[str]:
         for part in self._parts:
@@ -169,17 +166,15 @@ class Column:
     def clock(self) -> str:
         """The meaning of a column of times, by its values: ``time``, ``date``, or both; empty: it
         is none."""
-        cells = self.filled
-        if not any(is_clock(c) or is_date(c) or number(c) > 0 for c in cells[:BLOCK]):
-            return ""  # all cells of a text take long to read
-        finite = self.values[np.isfinite(self.values)]
-        if len({*cells}) > 1 and sum(map(is_clock, cells)) > MOST * len(cells):
+        cells = self.filled[:: 1 + len(self.filled) // CLOCKS]  # a text takes long to read
+        if len({*cells}) > 1 and np.mean([*map(is_clock, cells)]) > MOST:
             return "time"
-        if cells and sum(map(is_date, cells)) > MOST * len(cells):
+        if cells and np.mean([*map(is_date, cells)]) > MOST:
             return "date and time" if ":" in cells[0] else "date"
-        goes_on = len(finite) > max(1, MOST * len(self.values)) and finite.min() > UNIX_TIME
-        goes_on = goes_on and np.ptp(finite) > 0  # no serial number
-        return "time" if goes_on and (np.diff(finite) >= 0).mean() > MOST else ""
+        values = numbers(cells)
+        # All alike are a serial number.
+        goes_on = len({*cells}) > 1 and (values > UNIX_TIME).mean() > MOST
+        return "time" if goes_on and (np.diff(values) >= 0).mean() > MOST else ""
 
     @cached_property
     def is_number(self) -> bool:
@@ -249,22 +244,9 @@ class Table:
         """The names, as text."""
         return shown(",".join(self.columns), 120)
 
-    @cached_property
-    def six(self) -> dict[str, Column]:
-        """The columns of times in six columns, by meaning; empty without them."""
-        every = [*self.columns.values()]
-        heads = [numbers(each.sample[:BLOCK]) for each in every]
-        for at in range(len(every) - 5):
-            six = every[at : at + 6]
-            if _in_calendar(heads[at : at + 6]) and _in_calendar([each.values for each in six]):
-                return dict(zip(CLOCK, six, strict=True))
-        return {}
-
     def times(self, given: Mapping[str, str]) -> dict[str, Column]:
         """The columns of dates and times by meaning, in the order of their texts: those that
         options name (``given``), or else by what their values and names say."""
-        if self.six:
-            return self.six
         every = [*self.columns.values()]
         pool = [e for e in every if "time" in e.meanings or (e.clock and "date" in e.meanings)]
         # Of those without a meaning, as a longitude times 10,000,000 may count up, too.
@@ -290,8 +272,7 @@ class Table:
                 raise InputError(
                     f"{where}: --columns: expected a column '{name}', got {self.header}"
                 )
-        known = {*given.values(), *(each.name for each in self.six.values())}  # Y may be a year
-        free = [each for name, each in self.columns.items() if name not in known]
+        free = [each for name, each in self.columns.items() if name not in given.values()]
         found = {meaning: [each for each in free if meaning in each.meanings]
                  for meaning in MEANINGS}  # fmt: skip
         found |= {meaning: [self.columns[name]] for meaning, name in given.items()}
@@ -299,12 +280,6 @@ class Table:
             for other in {*RIVALS.get(meaning, ())} - {*given}:
                 found[other] = []
         return found
-
-
-def _in_calendar(six: Sequence[np.ndarray]) -> bool:
-    parts = np.column_stack(six)
-    whole = len(parts) >= FEWEST and not (parts[:, :5] % 1).any()
-    return bool(whole and ((CALENDAR[0] <= parts) & (parts <= CALENDAR[1])).all())
 
 
 def meanings_of(name: str) -> list[str]:

@@ -14,7 +14,7 @@ from ..frontend.pings import MAX_LEVEL
 from ..mapping.soundings import DATES
 from .cells import NO_READING, UNITS, Times, is_clock
 from .columns import plain_column_name, words_of
-from .tables import table_of, texts_of_times
+from .tables import table_of
 
 log = logging.getLogger(__name__)
 
@@ -82,8 +82,10 @@ class WaterLevels:
             raise InputError(f"{expected} in one zone of {', '.join(ZONES)}, got {[*zones]}")
         if not found:
             raise InputError(unknown)
-        texts = [*texts_of_times(when)]
-        stamp_ns, timed = Times(texts).decided(str(path)).stamps(texts)
+        texts = [*map(" ".join, zip(*when, strict=True))]
+        if (times := Times(texts)).fault:
+            raise InputError(f"{path}: {times.fault}")
+        stamp_ns, timed = times.stamps(texts)
         unit = "ft" if USGS in words_of(found[0].name) else found[0].unit or "m"
         level = UNITS[unit] * found[0].numbers()
         kept = timed & np.isfinite(level) & (np.abs(level) <= MAX_LEVEL)

@@ -34,10 +34,6 @@ HEAD = 65_536
 _UNIT = re.compile(rb'"depth_?units?"\s*:\s*"(\w+)"', re.IGNORECASE)
 #: Points of GPX; and the height of the antenna, which is no depth unless a person says so.
 POINTS, ANTENNA = ("trkpt", "rtept", "wpt"), "ele"
-#: Elements of GPX whose words may have the depth, and how: Depth: 12.4 m.
-IN_WORDS = ("cmt", "desc", "name")
-_UNITS = r"(?:m|ft|met(?:er|re)s?|feet|fathoms?)"
-_DEPTH = re.compile(rf"\bdepth\W{{1,3}}(\d+(?:[.,]\d+)?(?:\s*{_UNITS})?)\b", re.IGNORECASE)
 #: Bytes of memory that a point of GPX takes, and a value of a log.
 POINT_BYTES, VALUE_BYTES = 600, 300
 
@@ -165,9 +161,6 @@ def _points_of(path: Path) -> Iterator[dict[str, str]]:
                 unit = each.get("unit", each.get("uom", ""))
                 if each is not element and (text := (each.text or "").strip()):
                     texts[each.tag.rpartition("}")[2]] = f"{text} {unit}".strip()
-            for name in IN_WORDS:
-                if "depth" not in texts and (found := _DEPTH.search(texts.get(name, ""))):
-                    texts["depth"] = found[1].replace(",", ".")
             yield texts
         element.clear()
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
-from collections import Counter, defaultdict
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,10 +17,10 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.geodesy import is_in_feet
-from ..core.reading import JSON_FACTOR, LONGEST_LINE, lines, refuse_larger
+from ..core.reading import JSON_FACTOR, LONGEST_LINE, lines, parse_json_text, read_whole
 from ..mapping.soundings import LINE, Labels
-from .cells import NAN, SPELLINGS, UNITS, Times, angle, is_nothing, is_value
-from .columns import CLOCK, HEIGHTS, KEEL, PLACES, Column, Table, meanings_of
+from .cells import SPELLINGS, UNITS, Times, angle, is_nothing, is_value, numbers
+from .columns import HEIGHTS, KEEL, PLACES, WHEN, Column, Table, meanings_of
 from .faults import GAP, impossible, no_position, spread, uncertain
 from .look import FEWEST, swapped
 from .options import ReadOptions, Unclear
@@ -42,7 +41,11 @@ HEAD, HEAD_CHARACTERS, HEAD_BYTES = 200, 500_000, 64
 _WORD = re.compile(r"(?<!\d)[^\W\d_]")
 #: What stands about the numbers of a point of WKT, as a GIS writes it.
 POINT = re.compile(r"(?:SRID=\d+;)?\s*POINT\s*Z?\s*\(|\)\s*$", re.IGNORECASE)
-SIGNS = {"N": 1.0, "E": 1.0, "S": -1.0, "W": -1.0}
+#: Names of a column that has both numbers of a place.
+IN_ONE = {"position", "posicion", "posizione", "coordinates", "coords", "location", "pos", "wkt",
+          "geom", "geometry", "thegeom", "wktgeom"}  # fmt: skip
+#: What the columns of a time have, if these are six.
+CALENDAR = (1970, 2100), (1, 12), (1, 31), (0, 23), (0, 59), (0, 60.999)
 #: Of latitudes and of longitudes: letters of their sides, and the side that is negative.
 SIDES = ("NS", "EWO"), ("south", "west")
 #: Without times, depths are placed by the numbers of their rows if a larger share has no position.
@@ -82,29 +85,20 @@ def table_of(path: Path) -> Table:
 
 
 def read_json(path: Path) -> Table:
-    """The table in JSON: objects in lines, or in one document those of the same keys, as of several
-    tracks, or lists of one length; of several kinds the most frequent of those whose names mean
-    places and heights. Keys are the columns, those of an object in it with a point between.
+    """The table in JSON: objects in lines, or a list of them in a document; of several the longest
+    of those whose names mean places and heights. Keys are the columns, those of an object in it
+    with a point between.
 
     Raises:
         InputError: it is no JSON, or takes too much memory.
         OSError: the file cannot be read.
     """
-    every = defaultdict[tuple[str, ...], list[Any]](list)
 
-    def collect(value: Any, keys: tuple[str, ...] = ()) -> None:
-        if isinstance(value, dict):
-            every[keys].append(value)
-            arrays = {key: each for key, each in value.items() if isinstance(each, list)}
-            if len(arrays) > 1 and len({*map(len, arrays.values())}) == 1:
-                rows = zip(*arrays.values(), strict=True)
-                every[keys + ("",)] += (dict(zip(arrays, row, strict=True)) for row in rows)
-            for key, each in value.items():
-                if isinstance(each, dict | list):
-                    collect(each, (*keys, key))
-        elif isinstance(value, list):
-            for each in value:
-                collect(each, keys)
+    def lists(value: Any) -> Iterator[list[dict[str, str]]]:
+        if isinstance(value, list):
+            yield [flat(each) for each in value if isinstance(each, dict)]
+        for each in value.values() if isinstance(value, dict) else ():
+            yield from lists(each)
 
     def flat(value: Any, name: str = "") -> dict[str, str]:
         if isinstance(value, dict):
@@ -112,25 +106,20 @@ def read_json(path: Path) -> Table:
             return {key: text for part in parts for key, text in part.items()}
         return {name: "" if value is None else str(value).replace("\0", " ")}
 
-    refuse_larger(f"{path}: its content", path.stat().st_size, JSON_FACTOR)
-    text, at, read = path.read_text("utf-8-sig").strip(), 0, json.JSONDecoder().raw_decode
-    try:
-        while at < len(text):
-            value, at = read(text, at)
-            collect(value)
-            while text[at : at + 1].isspace():
-                at += 1
-    except (ValueError, RecursionError) as error:
-        if not every or LF in text[at:]:  # else the log ends within a line
-            raise InputError(f"{path}: expected JSON, a whole document or an object in each line "
-                             f"(line {text.count(LF, 0, at) + 1}: {error})") from None  # fmt: skip
-
-    def telling(rows: list[Any]) -> tuple[int, int]:
-        means = {m for name in (flat(rows[0]) if len(rows) > 1 else ()) for m in meanings_of(name)}
+    def telling(rows: list[dict[str, str]]) -> tuple[int, int]:
+        means = {meaning for name in rows[0] for meaning in meanings_of(name)}
         return min(3, len(means & {*HEIGHTS, *chain(*PLACES)})), len(rows)
 
-    best = max(every.values(), key=telling, default=list[Any]())
-    return Table.of_rows([*map(flat, best)], "JSON", str(path))
+    text = read_whole(path, JSON_FACTOR).decode("utf-8-sig").strip()
+    in_lines = text.startswith("{") and LF in text and text.partition(LF)[0].rstrip().endswith("}")
+    try:
+        whole = parse_json_text(f"[{text.replace(LF, f',{LF}')}]" if in_lines else text)
+        if not (found := [*filter(None, lists(whole))]):
+            raise ValueError("there is none")
+    except ValueError as error:
+        raise InputError(f"{path}: expected JSON, a list of objects or one in each line ({error}); "
+                         "convert it to CSV") from None  # fmt: skip
+    return Table.of_rows(max(found, key=telling), "JSON", str(path))
 
 
 def read_text(path: Path) -> Table:
@@ -164,7 +153,8 @@ def read_text(path: Path) -> Table:
         )
         data = islice(_split(chain(head, useful), separator), first, None)
         # A blank line is no row.
-        return Table.of(names, filter(None, data), description, str(path), units, comma)
+        table = Table.of(names, filter(None, data), description, str(path), units, comma)
+        return _with_times(table)
 
 
 def _encoding(path: Path) -> str:
@@ -172,11 +162,8 @@ def _encoding(path: Path) -> str:
         head = file.read(LONGEST_LINE)
     if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "utf-16"
-    try:
-        getincrementaldecoder("utf-8")().decode(head)  # cut within a character or not
-    except UnicodeDecodeError:
-        return "cp1252"
-    return "utf-8-sig"
+    text = head.decode("utf-8", "replace")[:-3]  # cut within a character or not
+    return "cp1252" if "\ufffd" in text else "utf-8-sig"
 
 
 def _useful(file: TextIO, path: Path) -> Iterator[str]:
@@ -196,9 +183,7 @@ def _useful(file: TextIO, path: Path) -> Iterator[str]:
 def _split(lines: Iterable[str], separator: str | None) -> Iterator[list[str]]:
     if separator is None:  # a quote that nothing closes ends with its line
         for line in lines:
-            cells = line.split()
-            own = csv.reader([" ".join(cells)], delimiter=" ", skipinitialspace=True)
-            yield next(own) if '"' in line else cells
+            yield from csv.reader([" ".join(line.split())], delimiter=" ")
         return
     rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     at = 1
@@ -272,7 +257,7 @@ def soundings(
     row = np.arange(count := len(height))
     stamp_ns, timed = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
     if times:
-        stamp_ns, timed = clock.stamps(texts_of_times([*times.values()]))
+        stamp_ns, timed = clock.stamps(map(" ".join, zip(*times.values(), strict=True)))
     if timed.any() and stamp_ns.max() <= DAY * SECOND:  # a clock without dates
         stamp_ns[timed] = np.round(SECOND * over_midnight(stamp_ns[timed] / SECOND))
     unplaced, measured = no_position(place, degrees), np.isfinite(height)
@@ -341,7 +326,7 @@ def _described(names: Mapping[str, str], said: str, place_unit: str) -> str:
     height = f"{'depth' if down else 'elevation'} = {names[HEIGHTS[down]]}"
     if "altitude" in names:
         height += f", ground = {names[HEIGHTS[down]]} {'+' if down else '-'} {names['altitude']}"
-    when = " ".join(names[meaning] for meaning in CLOCK if meaning in names)
+    when = " ".join(names[meaning] for meaning in WHEN if meaning in names)
     return f"{place}, {height} ({said or 'm'}){when and f', time = {when}'}"
 
 
@@ -354,21 +339,13 @@ def _understood(
     each, note = chosen(table, found, where)
     each |= {meaning: found[meaning][0] for meaning in ("altitude", "confidence") if found[meaning]}
     times = table.times(options.columns)
-    texts = [*texts_of_times([column.sample for column in times.values()])]
+    texts = [*map(" ".join, zip(*(each.sample for each in times.values()), strict=True))]
     clock = Times(texts)
-    if options.timed and times:
-        clock.decided(f"{where}: column {times['time'].name}")
-    elif texts and (clock.ambiguous or not clock.stamps(texts)[1].any()):
+    if options.timed and times and clock.fault:
+        raise InputError(f"{where}: column {times['time'].name}: {clock.fault}")
+    if texts and not options.timed and (clock.fault or not clock.stamps(texts)[1].any()):
         note, times = f"{note}; times not read, such as {shown(texts[0])}", {}
     return each, times, clock, note
-
-
-def texts_of_times(columns: Sequence[Iterable[str]]) -> Iterator[str]:
-    """The texts of times in one column, in two of date and time, or in six (``CLOCK``)."""
-    rows = zip(*columns, strict=True)
-    if len(columns) < 6:
-        return map(" ".join, rows)
-    return ("{}-{}-{} {}:{}:{}".format(*map(str.strip, row)) for row in rows)
 
 
 def _units_of(
@@ -413,16 +390,13 @@ def _degrees(every: list[Column], pair: list[Column]) -> tuple[np.ndarray, str]:
         at, values = every.index(column), column.numbers(None)
         near = [*every[at + 1 : at + 2], *every[max(at - 1, 0) : at]]
         sides = next((each for each in near if _are_sides(each.filled, letters)), None)
-        title = f"{column.name} {column.beside}".lower()
-        sign: Any = None
-        if sides:
-            sign = np.array([SIGNS.get(cell.strip()[:1].upper(), NAN) for cell in sides])
-            said.append(f"{letters[0]}, {letters[1]} beside them")
-        elif {*re.findall(r"[a-z]+", title)} & {letters[1].lower(), word}:
-            sign = -1.0
-            said.append(f"{word} by the header")
-        if sign is not None:  # 0: no position
-            values = np.where(values == 0, 0.0, sign * np.abs(values))
+        title = {*re.findall(r"[a-z]+", f"{column.name} {column.beside}".lower())}
+        if sides or title & {letters[1].lower(), word}:
+            pairs = zip(column, sides or repeat(letters[1]), strict=False)
+            values = np.array([angle(f"{cell} {side.strip()[:1] or '?'}") for cell, side in pairs])
+            said.append(
+                f"{letters[0]}, {letters[1]} beside them" if sides else f"{word} by the header"
+            )
         place.append(values)
     found, scale = np.column_stack(place), 1.0
     known = [each.known for each in pair]
@@ -440,6 +414,23 @@ def _are_sides(cells: Sequence[str], letters: str) -> bool:
     return len(sides) > 0.5 * len(cells)
 
 
+def _with_times(table: Table) -> Table:
+    """A table whose times stand in six columns, from year to second, with one of their texts in
+    place of these; any other as it is."""
+    every = [*table.columns.values()]
+    for at in range(len(every) - 5):
+        six = every[at : at + 6]
+        heads = (numbers(each.sample[:: 1 + len(each.sample) // 100]) for each in six)
+        fit = ((low <= head).all() and (head <= high).all() for head, (low, high) in
+               zip(heads, CALENDAR, strict=True))  # fmt: skip
+        if all(fit) and len(six[0].sample) >= FEWEST:
+            form = "{}-{}-{} {}:{}:{}".format
+            texts = ([form(*map(str.strip, row))] for row in zip(*six, strict=True))
+            left = {name: each for name, each in table.columns.items() if each not in six}
+            return replace(table, columns={**Table.of(["time"], texts, "").columns, **left})
+    return table
+
+
 def _parts(cell: str) -> list[str]:
     """The numbers of a place in one cell: 58.2, 11.4, POINT (11.4 58.2), N58 12.3 E11 24.1."""
     inside = POINT.sub("", cell).strip()
@@ -451,20 +442,18 @@ def _with_places(table: Table) -> Table:
     """A table whose places stand in one column, with columns of their numbers behind the others;
     any other as it is."""
     found = table.meaning({}, "")
-    if not table.named or any(found[a] and found[b] for a, b in PLACES):
+    if any(found[a] and found[b] for a, b in PLACES):
         return table
     for each in table.columns.values():
-        rows = [*map(_parts, each.filled[:FEWEST])]  # before a fix there are none
-        if len(rows) < FEWEST or {*map(len, rows)} not in ({2}, {3}):
-            continue
-        values = np.array([[*map(angle, row)] for row in rows])
-        point, degrees = POINT.search(each.filled[0]), (np.abs(values[:, :2]) <= 180).all()
-        sided = any(letter.isalpha() for letter in rows[0][0])
-        fine = degrees and (sided or min(len(t.partition(".")[2]) for t in rows[0][:2]) >= FINE)
-        if np.isfinite(values).all() and (point or fine):
-            names = PLACES[False] if not degrees else PLACES[True][:: -1 if point else 1]
-            own = Table.of((*names, "z")[: len(rows[0])], map(_parts, each), "").columns
-            return replace(table, columns={**table.columns, **own})
+        rows = [[*map(angle, _parts(cell))] for cell in each.filled[:FEWEST]]
+        if "".join(each.words) in IN_ONE and {*map(len, rows)} in ({2}, {3}):
+            values, point = np.array(rows)[:, :2], POINT.search(each.filled[0])
+            degrees = (np.abs(values) <= 180).all()
+            fine = point or (degrees and (values != values.round(FINE - 1)).any())
+            if fine and np.isfinite(values).all():
+                names = PLACES[True][:: -1 if point else 1] if degrees else PLACES[False]
+                own = Table.of((*names, "z")[: len(rows[0])], map(_parts, each), "").columns
+                return replace(table, columns={**table.columns, **own})
     return table
 
 

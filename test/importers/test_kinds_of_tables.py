@@ -136,7 +136,7 @@ READ = {
                                      texts(-60 * (LONGITUDE + 122), ".3f")), D, separator=";"),
     # A receiver without a fix has none; those between have one from their rows.
     "places in one cell that begin later": table(
-        "fix,depth", np.where((T >= 50) & (T % 9 > 0), of('"', LAT, ", ", LON, '"'), ""), D),
+        "position,depth", np.where((T >= 50) & (T % 9 > 0), of('"', LAT, ", ", LON, '"'), ""), D),
     "quoted decimal commas": table("lat,lon,depth", *(
         [f'"{v}"' for v in each] for each in (LAT, LON, texts(D, ".2f")))).replace(".", ","),
     # Layouts.
@@ -300,10 +300,14 @@ REFUSED = {
                             "209 of 300 rows have places or depths that cannot be"),
     "a vehicle's with another sound": (vehicle("depth,dvl_altitude", DIVES, D - DIVES),
                                        "sound_speed", {"sound_scale": 0.98}),
-    **{wrong[:9]: ("\n".join([*LINES[:60], wrong, *LINES]), "expected JSON, .* line .line 61: ")
-       for wrong in ("[1, 2", '{"a": ' * 3000)},
-    "torn JSON": (json.dumps(POINTS, indent=1)[:-30],
-                  r"expected JSON, a whole document or .*line \d{4} column"),
+    "a torn line of JSON": ("\n".join([*LINES[:60], '{"lat": 4', *LINES]),
+                            "expected JSON, .* line 62 column"),
+    "deep JSON": (3000 * '{"a": ', "expected JSON, .*nested too deep"),
+    "torn JSON": (json.dumps(POINTS, indent=1)[:-30], r"expected JSON, .* line \d{4} column"),
+    "lists of JSON": (json.dumps({"lat": LAT, "lon": LON, "depth": LAT}),
+                      "expected JSON, a list of objects or one in each line .*convert it to CSV"),
+    "tracks of JSON": (json.dumps({"tracks": [{"name": "a", "points": POINTS}]}),
+                       "got name,points: which columns are latitude"),
     "nothing": ("", "got no rows"),
     "zeros": (9 * lake("") + "\0\n", "got binary data"),
     "a cell without end": (lake() + '50.1,"' + "9.2,4\n50.1," * 20_000,
@@ -350,7 +354,7 @@ def test_what_nothing_says_is_asked_and_the_first_answer_is_right(kind, write, c
     found = read_soundings(write(text), first)
     check(found, apart=1.0 if kind in PLACED else 0.25)
     if "six columns" in kind:
-        found = read_soundings(write(text), ReadOptions({**first.columns, "time": "1"}))
+        found = read_soundings(write(text), ReadOptions({**first.columns, "time": "time"}))
         assert all(found.stamp_ns == [WHEN[i].timestamp() * 1e9 for i in found.row])
 
 
