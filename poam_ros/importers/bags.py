@@ -120,24 +120,23 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
 
     Returns:
         The accepted pings in order, with the batches of a mapper with default settings that keeps
-        up. ``source`` says how much of the recording could be read.
+        up, from ``start`` to ``stop``. ``source`` says where the recording is cut short.
 
     Raises:
         InputError: nothing can be read, a topic has another type, or no ping is accepted.
     """
     given, bounds = dict(options.settings), options.settings.get("workspace")
-    given |= {"start": options.start, "stop": options.stop, "sonar.base_frame": ""}
+    given["sonar.base_frame"] = ""
     placing = instance(FrontEndSettings, given, workspace=Extent.of(bounds) if bounds else None)
     recording = Recording(path, instance(BagSettings, given))
     front_end, batches, left_out = replayed(placing, recording, 2 * placing.odometry_wait)
     samples, refused = Samples.joined(batches), recording.refused + front_end.ledger.rejected
     if not len(samples):
         raise recording.nothing(refused)
-    words = [
-        f"{name} is cut short ({why}): read up to there" for name, why in recording.torn.items()
-    ]
-    read, size = recording.read, recording.size
-    words.append(f"{100 * read / max(1, size):.0f} % of {size / 1e6:.1f} MB could be read")
+    topics = recording.settings
+    words = [f"{name} is cut short ({why}): read up to there"
+             for name, why in recording.torn.items()]  # fmt: skip
+    words.append(f"positions on {topics.odom_topic}, ranges on {topics.range_topic}")
     above = front_end.ledger.suspect[ABOVE_WATER]
     if 2 * above > front_end.buffer.added:
         words.append(
@@ -147,19 +146,18 @@ def read_recording(path: Path, options: ReadOptions) -> Soundings:
         )
     source = {
         "understood": "; ".join(words),
-        "recording": {**asdict(recording.settings), "bytes_read": read, "bytes": size},
+        "recording": asdict(topics),
         "gate": nested(plain(values_of(placing))),
         **(recording.frame.values if recording.frame is not None else {}),
     }
     batch = np.repeat(np.arange(len(batches)), [len(each) for each in batches])
     return Soundings.of(
         samples, refused=refused, source=source, batch=batch, left_out=LeftOut.of(left_out)
-    )
+    ).between(options.start, options.stop)
 
 
-#: Of a message: bytes of the file that are read by then, topic, type, the definition that came with
-#: it (empty without one), time of recording (ns), CDR bytes (empty where nobody wants them).
-Recorded = tuple[int, str, str, str, int, bytes]
+#: Of a message: topic, type, time of recording (ns), CDR bytes (empty where nobody wants them).
+Recorded = tuple[str, str, int, bytes]
 
 
 class Recording:
@@ -167,14 +165,13 @@ class Recording:
 
     Args:
         path: a rosbag2 folder, or one of its files.
-        settings: which topics, and which part.
+        settings: which topics.
 
     Attributes:
         settings: see there.
         heard: number of messages by topic and type, as far as they were met.
         refused: number of messages that cannot be decoded.
         torn: what stopped reading, by file.
-        read, size: bytes that could be read, and in all.
         frame: around the first of a receiver's positions; None without any.
 
     Raises:
@@ -185,14 +182,14 @@ class Recording:
         with requires_extra(f"{path}: a recording", "mcap and rosbags", "bags"):
             import mcap.stream_reader  # noqa: F401
             from rosbags import typesys
-        self._path, self.settings, self._library = path, settings, typesys
+        self._path, self.settings = path, settings
         self.heard, self.refused = Counter[tuple[str, str]](), Counter[str]()
-        self.torn, self.read, self.size = dict[str, str](), 0, 0
+        self.torn = dict[str, str]()
         self.frame: GeoReference | None = None
         self._frame_id, self._states = "", ["", ""]
-        kinds = typesys.Stores.ROS2_JAZZY, typesys.Stores.ROS2_HUMBLE
-        self._known = [typesys.get_typestore(each) for each in kinds]
-        self._stores = dict[tuple[str, str], list[Any]]()
+        # Of what is read, Range alone differs between releases: Humble's is shorter.
+        releases = typesys.Stores.ROS2_JAZZY, typesys.Stores.ROS2_HUMBLE
+        self._stores = [typesys.get_typestore(each) for each in releases]
         # Types and meaning of each topic.
         self._topics: dict[str, tuple[tuple[str, ...], Callable[[Any], Event | None]]] = {
             settings.odom_topic: (POSITIONS, self._position),
@@ -205,8 +202,7 @@ class Recording:
     def __iter__(self) -> Iterator[tuple[int, Event]]:
         """Raises an ``InputError``: there is no recording, nothing of it can be read, or a topic
         has another type."""
-        first, start, stop = None, self.settings.start, self.settings.stop or math.inf
-        for _, topic, kind, definition, time_ns, data in self._messages():
+        for topic, kind, time_ns, data in self._messages():
             self.heard[topic, kind] += 1
             if topic not in self._topics:
                 continue
@@ -216,11 +212,8 @@ class Recording:
                 raise InputError(f"{self._path}: {words}")
             if not data:
                 continue
-            first = time_ns if first is None else first
-            if not start <= (time_ns - first) / SECOND <= stop:
-                continue
             try:
-                event = meaning(self._decoded(kind, definition, data))
+                event = meaning(self._decoded(kind, data))
             except InputError:  # a package is missing
                 raise
             except Exception:  # bytes of something else
@@ -244,38 +237,23 @@ class Recording:
                 f"{self._path}: expected a rosbag2 folder with .mcap or .db3 files, or such a file "
                 "(compressed ones: ros2 bag convert)"
             )
-        self.size = sum(file.stat().st_size for file in files)
         for file in files:
-            before, size = self.read, file.stat().st_size
             try:
-                for message in (_mcap if file.suffix == ".mcap" else _sqlite)(file):
-                    self.read = before + min(message[0], size)
-                    yield message
-                self.read = before + size
+                yield from (_mcap if file.suffix == ".mcap" else _sqlite)(file)
             except InputError as error:
                 raise InputError(f"{file}: {error}") from None
             except Exception as error:  # of decoding, of SQLite: each library has its own
                 text = f"{type(error).__name__} {error}".strip()
-                if not self.read:
+                if not self.heard:
                     kind = "an MCAP file" if file.suffix == ".mcap" else "a rosbag2 database"
                     raise InputError(f"{file}: expected {kind} ({text})") from None
                 self.torn[file.name] = text
 
-    def _decoded(self, kind: str, definition: str, data: bytes) -> Any:
-        """By the recording's message definitions, or else by those of a release of ROS 2 that they
-        fit: Humble's Range is shorter."""
-        key = kind, definition
-        if key not in self._stores:
-            self._stores[key] = self._known
-            if definition:
-                own = self._library.get_typestore(self._library.Stores.EMPTY)
-                with contextlib.suppress(Exception):  # a definition that it does not support
-                    own.register(self._library.get_types_from_msg(definition, kind))
-                    self._stores[key] = [own]
-        for store in self._stores[key]:
+    def _decoded(self, kind: str, data: bytes) -> Any:
+        """By the message definitions of the release of ROS 2 that they fit."""
+        for store in self._stores:
             with contextlib.suppress(Exception):
-                message, self._stores[key] = store.deserialize_cdr(data, kind), [store]
-                return message
+                return store.deserialize_cdr(data, kind)
         raise ValueError
 
     def _position(self, message: Any) -> VehicleState | OdometryRefused:
@@ -298,18 +276,11 @@ class Recording:
         return mapped_state(*self._states) if self._states[0] else None
 
     def nothing(self, refused: Counter[str]) -> InputError:
-        """The error for a recording of which no ping is accepted: why, or which topics it has, and
-        the command that maps those that fit."""
-        names, heard = (self.settings.odom_topic, self.settings.range_topic), sorted(self.heard)
-        if {*names} <= {topic for topic, _ in heard}:
-            reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
-            there = ", ".join(f"{self.heard[each]} on {each[0]}" for each in heard)
-            return InputError(
-                f"{self._path}: expected pings with odometry, got none accepted (messages: "
-                f"{there}; refused: {reasons or 'none'})"
-            )
-        words = list[str]()
-        for option, own in zip(("--odom-topic", "--range-topic"), names, strict=True):
+        """The error for a recording of which no ping is accepted: why, which topics it has, and, if
+        it lacks those that were named, the command that maps those that fit."""
+        words, heard, wanted = list[str](), sorted(self.heard), self.settings
+        names = {"--odom-topic": wanted.odom_topic, "--range-topic": wanted.range_topic}
+        for option, own in names.items():
             kinds, _ = self._topics[own]
             fits = sorted(
                 (topic != own, bool(ABOVE.search(topic)), kinds.index(kind),
@@ -318,13 +289,17 @@ class Recording:
                 if kind in kinds and (topic == own or topic not in self._topics)
             )  # fmt: skip
             words += [option, fits[0][-1]] if fits else []
-        there = ", ".join(f"{topic} ({kind})" for topic, kind in heard)
-        ask = f": {pasted('map', self._path)} {shlex.join(words)}" if len(words) == 4 else ""
-        return InputError(
-            f"{self._path}: expected positions on {names[0]} and ranges on {names[1]}; the "
-            f"recording has messages on {there or 'no topic'}. Name them, as in --odom-topic TOPIC "
-            f"--range-topic TOPIC{ask}"
+        reasons = ", ".join(f"{n} {reason}" for reason, n in refused.items())
+        there = ", ".join(f"{topic} ({kind}, {self.heard[topic, kind]})" for topic, kind in heard)
+        text = (
+            f"{self._path}: expected positions on {wanted.odom_topic} and ranges on "
+            f"{wanted.range_topic}, got no ping accepted (refused: {reasons or 'none'}); the "
+            f"recording has messages on {there or 'no topic'}"
         )
+        if not {*names.values()} <= {topic for topic, _ in heard}:
+            text += ". Name them, as in --odom-topic TOPIC --range-topic TOPIC"
+            text += f": {pasted('map', self._path)} {shlex.join(words)}" * (len(words) == 4)
+        return InputError(text)
 
 
 def _ping(message: Any) -> RawPing:
@@ -369,14 +344,12 @@ def _mcap(file: Path) -> Iterator[Recorded]:
     with file.open("rb") as own:
         for schema, channel, message in mcap_messages(own):
             if schema is not None and channel.message_encoding == "cdr":
-                text = schema.data if schema.encoding == "ros2msg" else b""
-                of = own.tell(), channel.topic, schema.name, text.decode("utf-8", "replace")
-                yield *of, message.log_time, message.data
+                yield channel.topic, schema.name, message.log_time, message.data
 
 
 def _sqlite(file: Path) -> Iterator[Recorded]:
     """Likewise. A topic's type alone decides whether bytes are read: a camera's are not."""
-    kinds, done = (*POSITIONS, *RANGES, *STATE), 0
+    kinds = (*POSITIONS, *RANGES, *STATE)
     with closing(read_only(file)) as connection:  # neither a lock nor a journal is left beside it
         if connection.execute(OTHERS).fetchone()[0]:
             raise InputError("expected a rosbag2 database, got one with computed rows")
@@ -387,6 +360,5 @@ def _sqlite(file: Path) -> Iterator[Recorded]:
             kinds,
         )
         for name, kind, time_ns, data in rows:
-            done += len(data := bytes(data or b""))
-            refuse_larger("a message", len(data), RECORD_FACTOR)
-            yield done, str(name), str(kind), "", time_ns, data
+            refuse_larger("a message", len(data := bytes(data or b"")), RECORD_FACTOR)
+            yield str(name), str(kind), time_ns, data

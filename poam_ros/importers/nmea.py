@@ -36,13 +36,14 @@ SATELLITES = ("GN", "GP", "GL", "GA", "GB", "BD", "GQ", "GI")
 APART, OFTEN = 20.0, 0.05
 #: Bytes of memory that a sentence takes.
 ROW_BYTES = 300
+EPOCH = date(1970, 1, 1).toordinal()
 #: A sentence, wherever it stands, and its checksum, which a torn one lacks, or all of a file.
 _SENTENCE = re.compile(rb"\$([A-Z][A-Z0-9][A-Z]{3},[ -#%-)+-~]*)(?:\*([0-9A-Fa-f]{2}))?")
 
 
 class Fix(NamedTuple):
-    """A position: number and name of its sentence, time of day and date (s; NaN: unknown), latitude
-    and longitude. A date alone has no place (NaN)."""
+    """A position: number and name of its sentence, time of day (s) and date (days since 1970; NaN:
+    unknown), latitude and longitude. A date alone has no place (NaN)."""
 
     number: int
     name: str
@@ -83,36 +84,24 @@ def read_nmea(path: Path, options: ReadOptions) -> RawSoundings:
     fixes = _one_receiver(path, placed, columns.pop("latitude", ""), refused)
     receivers = ", ".join(dict.fromkeys(fix.name for fix in fixes))
     times, dated = _times(every)
-    # Merged logs have each sentence several times; equal depths of one time may still be two.
-    most = max(Counter(fix.name for fix in placed).values())
-    copies = max(1, int(most / len(fixes) + 0.2))
-    epochs = np.searchsorted([fix.number for fix in fixes], [number for number, *_ in depths])
-    found, once = Counter[tuple[int, str, float]](), []
-    for epoch, (number, name, depth) in zip(epochs.tolist(), depths, strict=True):
-        if found[epoch, name, depth] % copies == 0:
-            once.append((number, name, depth))
-        found[epoch, name, depth] += 1
-    refused["repeated"] += len(depths) - len(once)
-    depths, names = once, Counter(name for _, name, _ in once)
+    names = Counter(name for _, name, _ in depths)
     if named := columns.get("depth", ""):
         same = [n for n in names if named.upper() in (n.upper(), n[:5], n[2:5])]
         if not same:
             each = " or ".join(f"depth={name}" for name in names)
             raise InputError(f"{path}: --columns: expected {each}, got depth={named}")
         columns["depth"] = max(same, key=lambda name: names[name])
-    blank = [""] * len(names)
-    rows = [(n, [f"{times[n]:.3f}" if timed else "", repr(latitude), repr(longitude), *blank])
-            for n, _, _, _, latitude, longitude in fixes]  # fmt: skip
-    rows += [(number, ["", "", "", *(repr(depth) if name == own else "" for own in names)])
-             for number, name, depth in depths]  # fmt: skip
-    rows.sort(key=lambda row: row[0])
+    rows = {number: {name: repr(depth)} for number, name, depth in depths}
+    for n, _, _, _, latitude, longitude in fixes:
+        rows[n] = {"latitude": repr(latitude), "longitude": repr(longitude)}
+        rows[n] |= {"time": f"{times[n]:.3f}"} if timed else {}
     kind = (
         f"{quantity(sum(heard.values()), 'sentence')} of NMEA 0183"
         + f" (without checksums: {', '.join(bare)})" * bool(bare)
         + f", positions {receivers}, {'times UTC' if timed else 'no times'}"
         + " of day without a date" * (timed and not dated)
     )
-    table = Table.of(("time", "latitude", "longitude", *names), [row for _, row in rows], kind)
+    table = Table.of_rows([row for _, row in sorted(rows.items())], kind, str(path))
     raw = soundings(path, replace(options, columns=columns), table, refused=refused)
     chosen = raw.columns["depth"]
     others = sum(name[:2] != chosen[:2] for _, name, _ in depths)
@@ -147,8 +136,10 @@ def _read(
     names = {name: b"" for name, _ in _sentences(data) if name[2:] in WANTED}
     names |= {name: sentence[2] for name, sentence in _sentences(data) if sentence[2]}
     bare = [name for name, total in names.items() if not total]
+    # A merged log has each sentence several times, as often as a position; equal depths may be two.
+    said, kept, copies, clock = Counter[bytes](), Counter[bytes](), 1, np.nan  # at one time
     for number, (name, sentence) in enumerate(_sentences(data)):
-        kind = name[2:]
+        kind, text = name[2:], sentence[1]
         heard[kind] += 1
         if kind not in WANTED:
             continue
@@ -158,14 +149,19 @@ def _read(
             continue
         try:
             if kind in DEPTHS:
-                fields = sentence[1].decode().split(",")[1:]
-                depths.append((number, *_depth(name, fields)))
-                continue
-            message = NMEAReader.parse(b"$" + sentence[1] + b"*00", validate=VALNONE)
-            if fix := _fix(number, name, message):
+                if kept[text] * copies > said[text]:
+                    refused["repeated"] += 1
+                else:
+                    depths.append((number, *_depth(name, text.decode().split(",")[1:])))
+                    kept[text] += 1
+            elif fix := _fix(number, name, NMEAReader.parse(b"$%b*00" % text, validate=VALNONE)):
                 fixes.append(fix)
+                if fix.clock != clock:
+                    said, kept, clock = Counter[bytes](), Counter[bytes](), fix.clock
+                copies = said[text] + 1
             else:
                 refused["no_fix"] += kind in POSITIONS
+            said[text] += 1
         except Exception:  # of the library, and what malformed fields make it raise
             refused["bad_sentence"] += 1
     return fixes, depths, bare
@@ -182,8 +178,8 @@ def _fix(number: int, name: str, message: Any) -> Fix | None:
     if kind == "ZDA":
         if "" in (message.day, message.month, message.year):
             return None
-        seconds = _seconds(date(message.year, message.month, message.day))
-        return Fix(number, name, clock, seconds, np.nan, np.nan)
+        day = date(message.year, message.month, message.day).toordinal() - EPOCH
+        return Fix(number, name, clock, day, np.nan, np.nan)
     sure = message.quality if kind == "GGA" else getattr(message, "posMode", "A") or "A"
     modes = {*sure} if kind == "GNS" else {sure}  # of each satellite system
     known = modes - NO_FIX and getattr(message, "status", "A") == "A"
@@ -193,12 +189,9 @@ def _fix(number: int, name: str, message: Any) -> Fix | None:
     sided = message.NS in ("N", "S") and message.EW in ("E", "W")
     if abs(latitude) > 90 or abs(longitude) > 180 or not sided:
         raise ValueError
-    day = _seconds(message.date) if kind == "RMC" and message.date != "" else np.nan
+    dated = kind == "RMC" and message.date != ""
+    day = message.date.toordinal() - EPOCH if dated else np.nan
     return Fix(number, name, clock, day, latitude, longitude)
-
-
-def _seconds(day: date) -> float:
-    return (day - date(1970, 1, 1)).days * DAY
 
 
 def _depth(name: str, fields: list[str]) -> tuple[str, float]:
@@ -231,12 +224,12 @@ def _one_receiver(path: Path, fixes: list[Fix], wanted: str, refused: Counter[st
     pairs = [(one, other) for one, other in pairwise(fixes) if one.clock == other.clock]
     places = rough_metres(np.array([fix[-2:] for pair in pairs for fix in pair]).reshape(-1, 2))
     apart = np.hypot(*(places[::2] - places[1::2]).T)
-    far = apart > APART
-    if len(pairs) and far.mean() > OFTEN:
-        both = {fix.name for pair, its in zip(pairs, far, strict=True) if its for fix in pair}
-        talkers = len({name[:2] for name in both}) > 1
-        counts = Counter(fix.name[:2] if talkers else fix.name for fix in fixes)
-        names = [n for n, _ in counts.most_common() if n in {b[: len(n)] for b in both}]
+    far = np.flatnonzero(apart > APART)
+    if len(far) > OFTEN * len(pairs):
+        both = {fix.name for i in far for fix in pairs[i]}
+        letters = 2 if len({name[:2] for name in both}) > 1 else 5  # of talkers, or of sentences
+        counts = Counter(fix.name[:letters] for fix in fixes)
+        names = [n for n, _ in counts.most_common() if n in {name[:letters] for name in both}]
         each = ", ".join(f"{name} ({counts[name]:,} fixes)" for name in names)
         raise Unclear(
             f"{path}: positions are {np.median(apart[far]):.0f} m apart at the same times: {each}",
@@ -258,7 +251,7 @@ def _times(fixes: list[Fix]) -> tuple[dict[int, float], bool]:
     going = over_midnight(clock)
     known = np.flatnonzero(np.isfinite(day))
     if len(known):
-        offset = day[known] + clock[known] - going[known]
+        offset = DAY * day[known] + clock[known] - going[known]
         # At midnight a receiver's date may be a second behind its clock.
         around = np.column_stack((np.roll(offset, 1), offset, np.roll(offset, -1)))
         offset[1:-1] = np.median(around, axis=1)[1:-1]

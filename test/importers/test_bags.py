@@ -78,7 +78,7 @@ def test_pings_are_placed_as_the_live_mapper_does(how, whole_folder, tmp_path):
     np.testing.assert_allclose(found.xy, PLACE, atol=1e-9)
     np.testing.assert_allclose(found.z, ground(*PLACE.T), atol=1e-5)  # ranges are float32
     np.testing.assert_allclose(found.pings.range, -1 - found.z)
-    assert found.source["understood"].startswith("100 % of 0.")
+    assert found.source["understood"] == "positions on /odom, ranges on /sonar/range"
 
 
 @pytest.mark.parametrize("storage", FILES)
@@ -94,7 +94,6 @@ def test_a_recording_that_was_cut_off_is_read_up_to_there(storage, tmp_path):
     assert 100 < len(found) < 2300
     np.testing.assert_array_equal(found.z, whole.z[: len(found)])
     assert found.source["understood"].startswith(f"{file.name} is cut short (")
-    assert 0.1 < found.source["recording"]["bytes_read"] / len(left) <= 1.0
 
 
 def test_a_database_on_a_disk_that_cannot_be_written_is_read(tmp_path):

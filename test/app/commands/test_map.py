@@ -188,7 +188,7 @@ def test_a_truncated_recording_is_mapped_up_to_its_end(tmp_path, capsys):
     assert "on 205 x 0 m, without an area" in capsys.readouterr().err
     assert main(["map", str(file), *options, *QUICK[2:], "--trust-columns"]) == 0
     said = capsys.readouterr().out
-    assert "dive.mcap is cut short" in said and "MB could be read" in said
+    assert "dive.mcap is cut short" in said
     x = read_table(tmp_path / "out" / "samples.csv", ("x", "y", "z"))["x"]
     assert len(x) == 411 and x.max() == 205  # a vehicle's margin is 5 m
 
