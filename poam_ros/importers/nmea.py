@@ -169,7 +169,7 @@ def _read(
 
 def _fix(number: int, name: str, message: Any) -> Fix | None:
     """The position or date of a parsed sentence; None without one."""
-    kind, clock = name[2:], np.nan
+    kind, clock, day = name[2:], np.nan, np.nan
     time: Any = getattr(message, "time", "")
     if time != "":
         clock = time.hour * 3600 + time.minute * 60 + time.second + time.microsecond / 1e6
@@ -189,8 +189,8 @@ def _fix(number: int, name: str, message: Any) -> Fix | None:
     sided = message.NS in ("N", "S") and message.EW in ("E", "W")
     if abs(latitude) > 90 or abs(longitude) > 180 or not sided:
         raise ValueError
-    dated = kind == "RMC" and message.date != ""
-    day = message.date.toordinal() - EPOCH if dated else np.nan
+    if kind == "RMC" and message.date != "":
+        day = message.date.toordinal() - EPOCH
     return Fix(number, name, clock, day, latitude, longitude)
 
 
