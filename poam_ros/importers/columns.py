@@ -14,15 +14,7 @@ import numpy as np
 
 from ..core.errors import InputError, shown
 from ..core.reading import MemoryMeter
-from .cells import (
-    SPELLINGS,
-    UNITS,
-    is_clock,
-    is_date,
-    is_nothing,
-    numbers,
-    value_with_unit,
-)
+from .cells import SPELLINGS, UNITS, is_clock, is_date, is_nothing, numbers, value_with_unit
 
 #: Ranks of what depths count from, the preferred first.
 SURFACE, UNSAID, TRANSDUCER, KEEL = range(4)
@@ -119,10 +111,9 @@ class Column:
         self.origin = min((FROM[word] for word in self.words if word in FROM), default=UNSAID)
         units = inside or words[-1:] * (len(words) > 1)
         # Of more words the first one is the unit: m a.s.l. is no speed.
-        unit = {self.beside, "/".join(units), *units[:1]}
-        self.is_other = bool(unit & NO_LENGTHS or _OTHER.search(" ".join(self.words)))
-        if self.is_other:
+        if other := {self.beside, "/".join(units), *units[:1]} & NO_LENGTHS:
             self.meanings = [each for each in self.meanings if each not in HEIGHTS]
+        self.is_other = bool(other or _OTHER.search(" ".join(self.words)))
 
     def __iter__(self) -> Iterator[str]:
         for part in self._parts:
@@ -295,11 +286,9 @@ def meanings_of(name: str) -> list[str]:
     for meaning, (names, beside) in MEANINGS.items():
         joined = {"".join([word for word in words if word not in beside]), plain}
         # One word may be of two, as waterdepth and late7 are.
-        joined |= {n for n in names for w in beside if len(w + n) > 3 and {w + n, n + w} & joined}
-        if joined & names:
+        two = (w + n in joined or n + w in joined for n in names for w in beside if len(w + n) > 3)
+        if joined & names or any(two):
             found.append(meaning)
-    if {"gps", "gnss"} & {*words} and "altitude" in found:
-        found.remove("altitude")  # an antenna's
     if not found and "." in name.strip("."):
         return meanings_of(name.rpartition(".")[2])
     return found
