@@ -140,7 +140,7 @@ class Times:
     def stamps(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
         """Times [N] in ns, 0 where a text is none; and whether it is one [N], boolean."""
         seconds = np.array([self.seconds(text) for text in texts], dtype=float)
-        known = np.isfinite(seconds)
+        known = np.abs(seconds) < 9e9  # as an int64 of ns
         return np.round(np.where(known, seconds, 0) * SECOND).astype(np.int64), known
 
     def seconds(self, cell: str) -> float:
@@ -160,7 +160,7 @@ class Times:
             if mark != "/" or self._day_first:
                 month, day = day, month
         hour = int(hours) % 12 + 12 * (half in "PMpm") if found[8] else int(hours)
-        if not (1 <= month <= 12 and 1 <= day <= 31 and 1800 <= year <= 2200):
+        if not (1 <= month <= 12 and 1 <= day <= 31):
             return NAN
         if hour > 24 or int(minutes) > 59 or (of_minute := float(seconds.replace(",", "."))) >= 61:
             return NAN

@@ -86,8 +86,8 @@ def table_of(path: Path) -> Table:
 
 def read_json(path: Path) -> Table:
     """The table in JSON: objects in lines, or a list of them in a document; of several the longest
-    of those whose names mean places and heights. Keys are the columns, those of an object in it
-    with a point between.
+    of those whose names mean places and heights, and those of the same keys. Keys are the columns,
+    those of an object in it with a point between.
 
     Raises:
         InputError: it is no JSON, or takes too much memory.
@@ -119,7 +119,9 @@ def read_json(path: Path) -> Table:
     except ValueError as error:
         raise InputError(f"{path}: expected JSON, a list of objects or one in each line ({error}); "
                          "convert it to CSV") from None  # fmt: skip
-    return Table.of_rows(max(found, key=telling), "JSON", str(path))
+    keys = [*max(found, key=telling)[0]]
+    every = [each for rows in found if [*rows[0]] == keys for each in rows]
+    return Table.of_rows(every, "JSON", str(path))
 
 
 def read_text(path: Path) -> Table:
@@ -427,7 +429,7 @@ def _with_times(table: Table) -> Table:
             form = "{}-{}-{} {}:{}:{}".format
             texts = ([form(*map(str.strip, row))] for row in zip(*six, strict=True))
             left = {name: each for name, each in table.columns.items() if each not in six}
-            return replace(table, columns={**Table.of(["time"], texts, "").columns, **left})
+            return replace(table, columns={**Table.of(["datetime"], texts, "").columns, **left})
     return table
 
 

@@ -129,6 +129,7 @@ READ = {
                       "x": i, "quality": 9} for i in range(40)],
         "log": [{"at": {"latitude": each["lat"], "longitude": each["lon"]}, "depth": each["depth"]}
                 for each in POINTS]}, indent=1),
+    "days of JSON": json.dumps({"monday": POINTS[:120], "tuesday": POINTS[120:]}),
     "points of WKT": table("WKT,depth", of('"POINT (', LON, " ", LAT, ')"'), D),
     "places in one cell": table("position;depth", of(NS, ", ", EW), D, separator=";"),
     "minutes of three decimals in one cell": table(
@@ -354,7 +355,7 @@ def test_what_nothing_says_is_asked_and_the_first_answer_is_right(kind, write, c
     found = read_soundings(write(text), first)
     check(found, apart=1.0 if kind in PLACED else 0.25)
     if "six columns" in kind:
-        found = read_soundings(write(text), ReadOptions({**first.columns, "time": "time"}))
+        found = read_soundings(write(text), ReadOptions({**first.columns, "time": "datetime"}))
         assert all(found.stamp_ns == [WHEN[i].timestamp() * 1e9 for i in found.row])
 
 
