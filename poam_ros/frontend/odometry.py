@@ -19,6 +19,7 @@ NORM_TOLERANCE = 0.1
 JUMP, MOVED = "jump", "moved"
 #: Standard deviations of a correction: 99 % of true ones in the plane are within.
 SIGMAS = 3.0
+SPEED_FACTOR = 3.0  # a vehicle may be so much faster than usual for a moment
 LONGEST_FRAME = 255  # characters
 DIAGONAL = [0, 7, 14]  # variances of x, y, z in a covariance [36]
 
@@ -132,17 +133,22 @@ def largest_std(xx: float, xy: float, yy: float) -> float:
     return math.sqrt(largest) if largest >= 0 else math.nan
 
 
+def reachable(distance: Any, seconds: Any, speed: float, slack: float) -> Any:
+    """Whether a vehicle of this speed (m/s) can have gone so far (m): ``slack`` m more than what
+    ``SPEED_FACTOR`` times its speed covers. Of numbers or of arrays."""
+    return distance - slack <= SPEED_FACTOR * speed * seconds
+
+
 class JumpDetector:
     """Distinguishes position jumps from motion.
 
-    The vehicle can have reached a position that is within ``max_jump`` m of what ``SPEED_FACTOR``
-    times its speed covers. Its speed is the largest of the given one, the odometry's own, and the
-    median over the newest steps. Other positions are jumps and are refused. After ``MIN_JUMPS`` of
-    them in a row over at least ``MIN_JUMP_S``, the vehicle or the odometry's origin really has
-    moved, and the position is accepted.
+    A position is possible if it is ``reachable`` with ``max_jump`` m. The vehicle's speed is the
+    largest of the given one, the odometry's own, and the median over the newest steps. Other
+    positions are jumps and are refused. After ``MIN_JUMPS`` of them in a row over at least
+    ``MIN_JUMP_S``, the vehicle or the odometry's origin really has moved, and the position is
+    accepted.
     """
 
-    SPEED_FACTOR = 3.0
     MIN_JUMPS, MIN_JUMP_S = 3, 1.0
     MAX_SPEEDS, MIN_SPEEDS = 21, 11  # speeds that the median is taken of
 
@@ -165,7 +171,7 @@ class JumpDetector:
         since_s = (state.stamp_ns - self._last.stamp_ns) / SECOND
         explained = SIGMAS * math.hypot(_std(self._last), _std(state))
         if not max_jump or distance <= max(max_jump, explained) or self._reaches(
-            distance - max_jump, since_s, max(max_speed, state.speed, self._last.speed)
+            distance, since_s, max(max_speed, state.speed, self._last.speed), max_jump
         ):  # fmt: skip
             self._last, self._jumps = state, 0
             return None
@@ -175,12 +181,12 @@ class JumpDetector:
         self._last, self._jumps = state, 0
         return MOVED
 
-    def _reaches(self, distance: float, seconds: float, speed: float) -> bool:
+    def _reaches(self, distance: float, seconds: float, speed: float, slack: float) -> bool:
         if len(self._speeds) >= self.MIN_SPEEDS:
             speed = max(speed, sorted(self._speeds)[len(self._speeds) // 2])
         elif not speed > 0:
             return True
-        return distance <= self.SPEED_FACTOR * speed * seconds
+        return bool(reachable(distance, seconds, speed, slack))
 
 
 class CourseCheck:

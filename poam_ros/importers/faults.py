@@ -8,14 +8,15 @@ import logging
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from ..core.clock import SECOND
 from ..core.errors import quantity
 from ..core.geodesy import rough_metres
 from ..core.geometry import MAX_COORDINATE
+from ..frontend.odometry import SIGMAS, JumpDetector, reachable
 from ..frontend.pings import MAX_ELEVATION, held_readings
 from ..mapping.soundings import DATES, Soundings
 from .cells import NO_READING, UNITS
@@ -27,14 +28,13 @@ POSITION_JUMP, FROZEN, REPEATED = "position_jump", "repeats_last_depth", "repeat
 #: A place is wrong if it is this many times as far out as 90 % of all, and at least this far (m).
 #: Fewer places than ``FEWEST`` do not show it.
 FAR_TIMES, FAR_M, FEWEST = 20.0, 50_000.0, 20
-#: Fewer positions, or a shorter log (s), do not show the vehicle's speed.
-FEWEST_POSITIONS, SHORTEST = 9, 9.0
-#: The steps whose median is the vehicle's speed, an odd number.
-STEPS = 9
-#: Between positions farther apart in time than this (s) nobody knows what the vehicle did.
-GAP = 10.0
-#: Maximum number of jumps in warnings.
-WARNED = 3
+#: The steps whose median is the vehicle's speed.
+STEPS = JumpDetector.MIN_SPEEDS
+#: Between positions farther apart in time than this (s) nobody knows what the vehicle did; as after
+#: a long time, in s.
+GAP, LONG = 10.0, 1e9
+#: A jump this close (s) to the begin or the end of a log is taken for false positions there.
+END = 60.0
 
 
 def impossible(
@@ -115,11 +115,12 @@ def uncertain(confidence: np.ndarray, least: float | None) -> tuple[np.ndarray, 
 
 def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.ndarray:
     """Which positions of a log are impossible; boolean [N]: false fixes, as from multipath, and
-    those that a receiver repeats until it leaps. Warns of jumps that stay. In a log of several
-    vehicles it refuses nothing, and warns.
+    those that a receiver repeats until it leaps. Warns of jumps that stay, and of several vehicles
+    in one log, of which none are refused.
 
-    The track is divided where the vehicle cannot have gone so far, and begins anew where times go
-    back or leave a gap. A short part between two that go on without it was an excursion.
+    What the vehicle can have reached is told as on a vehicle (``frontend.odometry.reachable``); but
+    a log knows what follows a jump. The track goes on with the first part of it that can be reached
+    and lasts longer than what lies between; if there is none, the vehicle has moved.
 
     Args:
         where: beginning of warnings.
@@ -128,80 +129,69 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
     """
     refused = np.zeros(len(seconds), dtype=bool)
     known = np.flatnonzero(np.isfinite(seconds) & np.isfinite(xy).all(1))
-    if len(known) < FEWEST_POSITIONS:
-        return refused
     times, places = spread(seconds[known]), xy[known]
     # A repeated position holds from its begin to its end.
-    begin = np.flatnonzero(np.append(True, (np.diff(places, axis=0) != 0).any(1)))
-    end = np.append(begin[1:], len(known))
-    at, since, until = places[begin], times[begin], times[end - 1]
-    usual = np.diff(since)
-    usual = usual[usual > 0]
-    if len(usual) < FEWEST_POSITIONS or usual.sum() < SHORTEST:
+    moved = np.append(True, (np.diff(places, axis=0) != 0).any(1))[: len(known)]
+    begin = np.flatnonzero(moved)
+    count = np.diff(begin, append=len(known))
+    at, since, until = places[begin], times[begin], times[begin + count - 1]
+    length, steps = np.hypot(*np.diff(at, axis=0).T), np.diff(since)
+    some = len(steps) // STEPS * STEPS
+    if not some or (interval := float(np.median(steps))) <= 0:
         return refused
-    interval = float(np.median(usual))
-    # At least what wind and waves give to slow vehicles, too; for a moment more than usual.
-    speed = max(1.5 * _speed(since, at, interval), 3.0)
+    # What it seldom exceeds over some steps, of which less than half may be false; at least what
+    # wind and waves give to slow vehicles, too.
+    speeds = (length / np.maximum(steps, interval))[:some].reshape(-1, STEPS)
+    speed = max(float(np.quantile(np.median(speeds, axis=1), 0.98)), 1.0)
     noise = float(np.quantile(np.hypot(*(at[1:-1] - (at[:-2] + at[2:]) / 2).T), 0.9))
-    reach = 3.0 + 3 * noise + speed * interval  # m, possible at any time
+    slack = 3.0 + SIGMAS * noise + speed * interval  # m, possible at any time
+    # After a gap, and where times go back, any place can be reached.
     apart = since[1:] - until[:-1]
-    jumps = np.hypot(*np.diff(at, axis=0).T) > reach + speed * np.maximum(apart, 0)
+    gaps = np.cumsum(np.append(False, (apart < 0) | (apart > max(GAP, 5 * interval))))
+    since, until = since + LONG * gaps, until + LONG * gaps
+
+    def reached(a: Any, b: Any, left: np.ndarray) -> np.ndarray:
+        """Whether the vehicle can have gone from a to b, indices, if it left a at that time."""
+        return reachable(np.hypot(*(at[b] - at[a]).T), since[b] - left[a], speed, slack)
+
+    before = np.arange(len(steps))
+    jumps = ~reached(before, before + 1, until)
     if not jumps.any():
         return refused
-
-    def lasts(part: list[int]) -> float:
-        return float(until[part[-1]] - since[part[0]])
-
-    def goes_on(a: int, b: int, left: np.ndarray) -> bool:
-        """Whether the vehicle may go from a to b if it leaves a at that time."""
-        return bool(np.hypot(*(at[b] - at[a])) <= reach + speed * (since[b] - left[a]))
-
-    longest = min(600.0, float(usual.sum()) / 4)  # an excursion, s
-    wrong, held, stays, divided = list[int](), list[int](), list[int](), 0
-    begins_anew = (apart < 0) | (apart > max(GAP, 5 * interval))
-    for track in np.split(np.arange(len(at)), np.flatnonzero(begins_anew) + 1):
-        parts = np.split(track, np.flatnonzero(jumps[track[:-1]]) + 1)
-        kept = list[list[int]]()
-        for part in (each.tolist() for each in parts):
-            last = kept[-1][-1] if kept else 0
-            rest = until[last] - since[last]
-            if kept and min(rest, lasts(part)) > GAP and goes_on(last, part[0], since):
-                held.append(last)
-                kept[-1] += part
-                continue
-            while (
-                len(kept) > 1
-                and lasts(kept[-1]) <= min(longest, lasts(part))
-                and goes_on(kept[-2][-1], part[0], until)
-            ):
-                wrong += kept.pop()
-            if kept and goes_on(kept[-1][-1], part[0], until):
-                kept[-1] += part
-            else:
-                kept.append(part)
-        for index in (0, -1):  # of these one side is unknown: at most a minute
-            if len(kept) > 1 and lasts(kept[index]) <= min(longest, 60):
-                wrong += kept.pop(index)
-        divided += len(parts) - 1
-        stays += [part[0] for part in kept[1:]]
-    # Of one vehicle, at most a tenth of the positions are followed by a jump, a fifth are false.
-    many = divided > max(2 * WARNED, len(known) / 10)
-    if many or (end - begin)[wrong].sum() > len(known) / 5:
+    first = np.flatnonzero(np.append(True, jumps))  # of each part
+    last = np.append(first[1:], len(at)) - 1
+    lasts, rests = until[last] - since[first], (until - since)[last]
+    leaps = reached(last[:-1], first[1:], since) & (np.minimum(rests[:-1], lasts[1:]) > GAP)
+    wrong, held = np.zeros((2, len(at)), dtype=bool)
+    stays, part = list[int](), 0
+    while part + 1 < len(first):
+        later = np.arange(part + 1, len(first))[:64]  # more are not the same jump's
+        between = until[last[later - 1]] - since[first[part + 1]]
+        goes_on = later[(lasts[later] >= between) & reached(last[part], first[later], until)]
+        if leaps[part]:
+            held[last[part]] = True
+        elif len(goes_on):
+            wrong[first[part + 1] : first[goes_on[0]]] = True
+            part = int(goes_on[0]) - 1
+        else:
+            stays.append(int(first[part + 1]))
+        part += 1
+    # Of a short begin or end one side is unknown.
+    for index in stays:
+        wrong[:index] |= until[index - 1] - since[0] <= END
+        wrong[index:] |= until[-1] - since[index] <= END
+    stays = [index for index in stays if not (wrong[index - 1] or wrong[index])]
+    if count[wrong].sum() > len(known) / 5:  # these are another vehicle's
+        wrong[:], held[:], stays = False, False, first[1:].tolist()
+    if stays:
         log.warning(
-            "%s: positions jump back and forth, as those of several vehicles do: none are refused "
-            "as %s. Map each vehicle from a file of its own", where, POSITION_JUMP,
+            "%s: positions jump by %.0f m and stay there (from sounding %d on)%s: those before or "
+            "after it may be displaced, or another vehicle's, which needs a file of its own",
+            where, length[stays[0] - 1], known[begin[stays[0]]],
+            f", and {len(stays) - 1} times more" * (len(stays) > 1),
         )  # fmt: skip
-        return refused
-    for index in stays[:WARNED]:
-        log.warning(
-            "%s: positions jump by %.0f m and stay there (from sounding %d on): those before or "
-            "after it may be displaced",
-            where, np.hypot(*(at[index] - at[index - 1])), known[begin[index]],
-        )  # fmt: skip
-    for index in wrong:
-        refused[known[begin[index] : end[index]]] = True
-    for index in held:
-        refused[known[begin[index] + 1 : end[index]]] = True
+    # The first of repeated positions was measured.
+    refused[known] = np.repeat(wrong, count) | (np.repeat(held, count) & ~moved)
     return refused
 
 
@@ -210,16 +200,6 @@ def spread(seconds: np.ndarray) -> np.ndarray:
     whole seconds of an instrument that writes several rows in each."""
     first = np.flatnonzero(np.diff(seconds, prepend=np.nan) != 0)
     return np.interp(np.arange(len(seconds)), first, seconds[first]) if len(first) else seconds
-
-
-def _speed(seconds: np.ndarray, xy: np.ndarray, interval: float) -> float:
-    """The speed that the vehicle seldom exceeds, in m/s: the median over ``STEPS`` steps of a
-    second or more each; ``interval``: of positions, in s."""
-    every = slice(None, None, max(1, min(round(1 / interval), len(xy) // (2 * STEPS))))
-    length, since = np.hypot(*np.diff(xy[every], axis=0).T), np.diff(seconds[every])
-    speed = np.divide(length, since, out=np.zeros(len(since)), where=since > 0)
-    windows = sliding_window_view(np.pad(speed, STEPS // 2, "reflect"), STEPS)
-    return float(np.quantile(np.median(windows, axis=1), 0.98))
 
 
 def frozen(where: str, xy: np.ndarray, height: np.ndarray) -> np.ndarray:
@@ -244,58 +224,39 @@ def frozen(where: str, xy: np.ndarray, height: np.ndarray) -> np.ndarray:
 def without_repeats(soundings: Soundings, files: Sequence[Path]) -> Soundings:
     """The soundings of one or more ``files``, each once: those of a later file, or of a later part
     of a file whose times begin anew, that an earlier one has at the same time and place are left
-    out, with a warning. A line that is driven again has other times.
-
-    Where times or their dates are unknown, a file is left out that is the same as another one.
-    """
-    stamps, count = soundings.stamp_ns, len(soundings)
-    if stamps is None or not count or not (stamps > DATES).all():
-        stamps = None
-    ends = np.searchsorted(soundings.row, [first for _, first in soundings.files[1:]]).tolist()
-    parts = list[tuple[str, np.ndarray]]()
-    for path, (a, b) in zip(files, pairwise([0, *ends, count]), strict=True):
-        goes_back = [False] if stamps is None else np.diff(stamps[a:b]) < -10 * SECOND
-        back = np.flatnonzero(goes_back) + 1
-        # In more parts it is sorted by something else.
-        own = np.split(np.arange(a, b), back if len(back) < 20 else [])
-        parts += [(path.name, each) for each in own]
-    left, out = [], np.zeros(count, dtype=bool)
-    for later, (name, these) in enumerate(parts):
-        for earlier, others in parts[:later]:
-            rest = these[~out[these]]
-            found, match = _same(soundings, stamps, rest, others)
-            # Two pings may follow each other where a file ends.
-            if len(found) < max(1, min(10, len(rest))):
-                continue
-            out[found] = True
-            off = float(np.abs(soundings.z[found] - soundings.z[match]).max())
-            where = earlier if name != earlier else "an earlier part of it"
-            log.warning(
-                "%s: %s of %d also in %s at the same %s: left out%s",
-                name, quantity(len(found), "sounding"), len(these), where,
-                "places, with the same depths" if stamps is None else "time and place",
-                f" (depths differ by up to {off:.2g} m: give the right file first)" * (off > 0.1),
-            )  # fmt: skip
-            mask = np.isin(np.arange(count), found)
-            left.append(soundings.left(mask, REPEATED, f"also in {where}"))
-    return soundings.without(*left)
-
-
-def _same(
-    soundings: Soundings, stamps: np.ndarray | None, these: np.ndarray, others: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of indices with the same time, in ms, or in s where a file has whole seconds, and the
-    same place; without times all in order, if they are the same to the millimetre."""
+    out, with a warning. A line that is driven again has other times. Without dates none are."""
     from scipy.spatial import cKDTree
 
-    if stamps is None:
-        first, second = (np.round(1000 * soundings.xyz[each]) for each in (these, others))
-        return (these, others) if np.array_equal(first, second) else (these[:0], others[:0])
-    whole = any(not (stamps[each] % SECOND).any() for each in (these, others))
-    points = np.column_stack((np.round(stamps / 1e6), soundings.xy))
-    if whole:
-        points[:, 0] = stamps // SECOND
-    # Within 0.3 m: six decimals of a degree are 0.1 m.
-    near, match = cKDTree(points[others]).query(points[these], p=np.inf, distance_upper_bound=0.3)
-    known = np.isfinite(near)
-    return these[known], others[match[known]]
+    stamps, count = soundings.stamp_ns, len(soundings)
+    if stamps is None or not count or not (stamps > DATES).all():
+        return soundings
+    file = np.searchsorted([first for _, first in soundings.files[1:]], soundings.row, "right")
+    back = np.diff(stamps) < -10 * SECOND
+    # In more parts it is sorted by something else.
+    back &= np.bincount(file[1:][back], minlength=len(files))[file[1:]] < 20
+    begins = [0, *(np.flatnonzero(back | (np.diff(file) > 0)) + 1).tolist(), count]
+    # Some files have whole seconds, and six decimals of a degree, 0.1 m.
+    whole = any(not (stamps[a:b] % SECOND).any() for a, b in pairwise(begins))
+    points = np.column_stack((stamps // SECOND if whole else np.round(stamps / 1e6), soundings.xy))
+    left, out = [], np.zeros(count, dtype=bool)
+    for begin, end in pairwise(begins[1:]):
+        at, these = points[:begin, 0], points[begin:end]
+        first, last = these[:, 0].min(), these[:, 0].max()
+        others = np.flatnonzero((at >= first) & (at <= last) & ~out[:begin])
+        near, match = cKDTree(points[others]).query(these, p=np.inf, distance_upper_bound=0.3)
+        found, same = begin + np.flatnonzero(np.isfinite(near)), others[match[np.isfinite(near)]]
+        # Two pings may follow each other where a file ends.
+        if len(found) < max(1, min(10, end - begin)):
+            continue
+        out[found] = True
+        off = float(np.abs(soundings.z[found] - soundings.z[same]).max())
+        where = ", ".join("an earlier part of it" if number == file[begin] else files[number].name
+                          for number in np.unique(file[same]))  # fmt: skip
+        log.warning(
+            "%s: %s of %d also in %s at the same time and place: left out%s",
+            files[file[begin]].name, quantity(len(found), "sounding"), end - begin, where,
+            f" (depths differ by up to {off:.2g} m: give the right file first)" * (off > 0.1),
+        )  # fmt: skip
+        mask = np.isin(np.arange(count), found)
+        left.append(soundings.left(mask, REPEATED, f"also in {where}"))
+    return soundings.without(*left)

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.geodesy import rough_metres
 from ..frontend.pings import EQUAL, OFFSET, compare
 from .columns import ABOVE_GROUND, VEHICLE_DEPTHS, plain_column_name, words_of
-from .faults import FAR_M, GAP, POSITION_JUMP, impossible_positions, no_position, no_readings
+from .faults import FAR_M, GAP, impossible_positions, no_position, no_readings
 from .look import untold
 from .options import Unclear
 
@@ -40,8 +40,8 @@ def over_midnight(seconds: np.ndarray) -> np.ndarray:
 
 
 class Track:
-    """Positions of a log in order, between which its depths are placed; those that are none are
-    left out.
+    """Positions of a log in order, between which its depths are placed; those that are none, or
+    impossible, are left out.
 
     Args:
         where: start of warnings.
@@ -57,12 +57,13 @@ class Track:
     ) -> None:  # fmt: skip
         at = seconds if at is None else at
         known = np.flatnonzero(np.isfinite(at) & ~no_position(place, degrees))
-        self._at, first = np.unique(at[known], return_index=True)
-        seconds, self._place = seconds[known[first]], place[known[first]].astype(float)
+        known = known[np.unique(at[known], return_index=True)[1]]
+        xy = rough_metres(place[known]) if degrees else place[known]
+        true = ~impossible_positions(where, seconds[known], xy)
+        xy, known = xy[true], known[true]
+        self._at, seconds, self._place = at[known], seconds[known], place[known].astype(float)
         if degrees and len(self):
             self._place[:, 1] = np.unwrap(self._place[:, 1], period=360.0)
-        xy = rough_metres(self._place) if degrees else self._place
-        self._false = impossible_positions(where, seconds, xy)
         self._degrees, self._apart, self._gap = degrees, np.diff(seconds), GAP
         if not np.isfinite(seconds).any():
             self._apart = np.diff(self._at)
@@ -86,17 +87,9 @@ class Track:
         """Which depths, at ``at`` [N], cannot be placed: boolean [N] by reason."""
         if not len(self):
             return {BEFORE: np.ones(len(at), dtype=bool)}
-        first, after = (np.searchsorted(self._at, at, side=side) for side in ("left", "right"))
-        early, late = at < self._at[0], at > self._at[-1]
-        between = (first == after) & ~early & ~late
-        apart = np.zeros(len(at))
-        apart[between] = self._apart[first[between] - 1]
-        low, high = np.maximum(first - between, 0), np.minimum(after + between, len(self))
-        false = np.append(0, np.cumsum(self._false))  # false positions before each
-        return {
-            BEFORE: early, AFTER: late, BETWEEN: ~((apart >= 0) & (apart <= self._gap)),
-            POSITION_JUMP: false[high] > false[low],
-        }  # fmt: skip
+        apart = np.concatenate(([0.0], self._apart, [0.0]))[np.searchsorted(self._at, at)]
+        gap = ~np.isin(at, self._at) & ~((apart >= 0) & (apart <= self._gap))
+        return {BEFORE: at < self._at[0], AFTER: at > self._at[-1], BETWEEN: gap}
 
 
 def without_altitude(above: np.ndarray) -> np.ndarray:
