@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Raised with any change of what a library is given; as in loader.py. */
-#define INTERFACE 16
+#define INTERFACE 17
 const int64_t poam_interface = INTERFACE;
 
 #ifndef LANES

@@ -24,6 +24,8 @@ typedef struct {
     int64_t queries, sets, neighbours, side; /* side: nodes of the lattice along one axis */
     int64_t x_step, y_step, noise_step, own_step; /* numbers from a site to the next */
     double exponent, noise, low, high, mean_precision, tail; /* low, high: of the lengthscale */
+    double shared_variance, shared_sites; /* of the error that successive sites share; 0: none.
+                                             Training takes none into account. */
     const double *F;          /* [side, side, FIELDS] */
     const double *x;          /* [queries, 2] */
     const int64_t *near;      /* [sets, neighbours], -1 for none */
@@ -93,7 +95,7 @@ typedef struct {
     V f[POINTS * FIELDS];
     V scale[POINTS]; /* log2(s l) */
     V A[POINTS], B[POINTS], C[POINTS];
-    V target[MAX_NEIGHBOURS], noise[MAX_NEIGHBOURS], own[MAX_NEIGHBOURS];
+    V target[MAX_NEIGHBOURS], noise[MAX_NEIGHBOURS], own[MAX_NEIGHBOURS], site[MAX_NEIGHBOURS];
     int64_t lost[LANES];                /* whether anything of a lane is not finite */
     int64_t node[POINTS][LANES];        /* lower left corner on the lattice */
     double across[POINTS][LANES], up[POINTS][LANES];
@@ -186,6 +188,7 @@ INLINE void gather(const Problem *q, int64_t first, G *g)
             place(q, g, i, lane,
                   there ? q->site_x + q->x_step * site : q->x + 2 * first_of(q, set));
             g->present[i][lane] = there;
+            g->site[i][lane] = site;
             g->target[i][lane] = there ? q->site_y[q->y_step * site] : 0.0;
             g->noise[i][lane] = there ? q->site_noise[q->noise_step * site] : 0.0;
             g->own[i][lane] = there && q->site_own ? q->site_own[q->own_step * site] : 0.0;
@@ -230,6 +233,14 @@ INLINE V covariance(const Problem *q, const G *g, int64_t i, int64_t j, Power *k
            g->present[j];
 }
 
+/* Covariance of the errors of two neighbours, which falls with the sites between them. */
+INLINE V shared(const Problem *q, const G *g, int64_t i, int64_t j)
+{
+    const V apart = g->site[i] - g->site[j], size = choose(apart < 0.0, -apart, apart);
+    return q->shared_variance * power_of_2(size * (-LOG2_E / q->shared_sites)) * g->present[i] *
+           g->present[j];
+}
+
 /* Lower triangles are packed by rows. */
 #define AT(i, j) ((i) * ((i) + 1) / 2 + (j))
 
@@ -241,7 +252,7 @@ INLINE V amplitude(const G *g, int64_t i)
 
 INLINE V diagonal(const Problem *q, const G *g, int64_t i)
 {
-    const V own = amplitude(g, i) + q->noise * g->noise[i] + g->own[i];
+    const V own = amplitude(g, i) + q->noise * g->noise[i] + g->own[i] + q->shared_variance;
     return own * g->present[i] + (1.0 - g->present[i]);
 }
 
@@ -256,6 +267,9 @@ INLINE void among(const Problem *q, G *g, V *K, Power *powers)
             K[AT(i, j)] = covariance(q, g, i, j, powers + AT(i, j));
         K[AT(i, i)] = diagonal(q, g, i);
     }
+    for (int64_t i = 0; i < k && q->shared_variance > 0.0; i++)
+        for (int64_t j = 0; j < i; j++)
+            K[AT(i, j)] += shared(q, g, i, j);
 }
 
 /* The `turn`-th query of each set from `first` on becomes the last point; c: its covariances with

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 LIBRARIES = ("attentive", "search", "conditional", "network", "hypotheses")
-INTERFACE = 16  # as in common.h
+INTERFACE = 17  # as in common.h
 #: Types of arguments.
 POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 #: Without the libraries nngp takes this many times fewer training steps, to limit update times.

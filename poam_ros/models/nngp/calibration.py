@@ -47,8 +47,8 @@ ADDED = torch.cat([torch.zeros(1), torch.logspace(-5, 1, 121)]).double()
 
 class VarianceCalibration(NamedTuple):
     """Predictive variances with noise become factor (variance + added); variances of sums over a
-    map become ``sums`` times as large. ``stationary``: parameters [P] of the kernel that predicts,
-    if it is not the learned one."""
+    map become ``sums`` times as large. ``stationary``: parameters of the kernel that predicts, if
+    it is not the learned one (``NngpTrainer.stationary``)."""
 
     added: float = 0.0
     factor: float = 1.0
@@ -99,15 +99,11 @@ def errors_of(
     """
     found = condition(kernel, sites, sites.x[left.site].contiguous(), left.near)
     own = 0.0 if sites.own is None else sites.own[left.site]
-    variance = found.variance + kernel.noise * sites.noise[left.site] + own
+    error = kernel.noise * sites.noise[left.site] + own + kernel.shared_variance
+    variance = found.variance + error
     near = found.variance <= max(LITTLE * found.variance.median().item(), kernel.noise.item())
     telling = near.double().mean().item() >= FEWEST_TELLING
     return sites.y[left.site] - found.mean, variance, telling
-
-
-def loss_of(error: Tensor, variance: Tensor) -> float:
-    """Mean log loss of errors [N] with these variances [N]."""
-    return log_loss(error, 0.0 * error, variance).mean().item()
 
 
 def factor_of_sums(kernel: Kernel, sites: TrainingData, left: LeftOutSites, error: Tensor) -> float:
@@ -132,7 +128,8 @@ def factor_of_sums(kernel: Kernel, sites: TrainingData, left: LeftOutSites, erro
         if sites.own is not None:
             noise = noise + sites.own[site]
         squares += error[rows].mean().square().item()
-        variances += (joint.mean() + noise.mean() / len(rows)).item()
+        shared = kernel.shared(site).mean()
+        variances += (joint.mean() + noise.mean() / len(rows) + shared).item()
     return max(1.0, squares / variances)
 
 
@@ -152,7 +149,7 @@ def widening(
         wider = variance + tried
         if not telling:
             wider = wider * (error.square() / wider).mean().clamp_min(1.0)
-        if (loss := loss_of(error, wider)) < least:
+        if (loss := log_loss(error, 0.0 * error, wider).mean().item()) < least:
             least, added = loss, tried
     sizes = error.abs() / (variance + added).sqrt()
     return VarianceCalibration(added, max(1.0, upper_limit(sizes, stretch) / WIDTH) ** 2)

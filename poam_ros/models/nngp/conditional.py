@@ -39,7 +39,7 @@ BEFORE = 16
 #: As in conditional.c.
 _Problem = structure(
     (INTEGER, "queries sets neighbours side x_step y_step noise_step own_step"),
-    (REAL, "exponent noise low high mean_precision tail"),
+    (REAL, "exponent noise low high mean_precision tail shared_variance shared_sites"),
     (POINTER, "F x near site_x site_y site_noise site_own first"),
 )
 _at = ctypes.POINTER(_Problem)
@@ -136,6 +136,7 @@ def joint_covariance(
     trend = 1.0 / kernel.mean_precision
     K = covariance(kernel, at_sites, at_sites) + trend
     K.diagonal().add_(kernel.noise * sites.noise[near])
+    K += kernel.shared(near)
     if sites.own is not None:
         K.diagonal().add_(sites.own[near])
     cross = covariance(kernel, at_sites, at_x) + trend
@@ -171,7 +172,7 @@ def _problem(
         places.stride(0), sites.y.stride(0), sites.noise.stride(0),
         0 if own is None else own.stride(0),
         float(kernel.exponent), float(kernel.noise), *kernel.lengths, kernel.mean_precision,
-        kernel.tail,
+        kernel.tail, float(kernel.shared_variance), float(kernel.shared_sites),
         *(None if array is None else array.data_ptr() for array in arrays),
     )  # fmt: skip
     return problem, arrays
@@ -245,7 +246,9 @@ def _system(kernel: Kernel, sites: TrainingData, x: Tensor, neighbours: Tensor) 
     noise = kernel.noise * sites.noise[near] * present
     if sites.own is not None:
         noise = noise + sites.own[near] * present
-    K = whole[:, :k, :k] * mask + torch.diag_embed(noise + (1 - present))
+    soundings = (sites.noise[near] > 0) * present  # places of draws have no noise
+    mutual = kernel.shared(near) * soundings.unsqueeze(-1) * soundings.unsqueeze(-2)
+    K = whole[:, :k, :k] * mask + mutual + torch.diag_embed(noise + (1 - present))
     y = sites.y[near] * present
     return _System(K, whole[:, :k, k] * present, whole[:, k, k], y, present)
 

@@ -39,7 +39,9 @@ class Kernel:
     """The kernel for many conditionals: fields at the nodes F [G * G, 4], exponent and noise
     variance (scalars), bounds of the lengthscale, precision of the local mean.
 
-    ``tail``: how slowly covariances fall at large distances; 0: exponentially.
+    ``tail``: how slowly covariances fall at large distances; 0: exponentially. ``shared_variance``: of
+    an error that successive sites share, beside the noise; its correlation falls to 1/e over
+    ``shared_sites`` of them. Training knows of none.
     """
 
     F: Tensor
@@ -48,6 +50,13 @@ class Kernel:
     lengths: tuple[float, float]
     mean_precision: float
     tail: float = 0.0
+    shared_variance: Tensor | float = 0.0
+    shared_sites: Tensor | float = 1.0
+
+    def shared(self, site: Tensor) -> Tensor:
+        """Covariances of that error at sites of these numbers [..., k], [..., k, k]."""
+        apart = (site.unsqueeze(-1) - site.unsqueeze(-2)).abs().double()
+        return self.shared_variance * (-apart / self.shared_sites).exp()
 
 
 class Points(NamedTuple):

@@ -17,8 +17,16 @@ from ...core.geometry import Land
 from ...core.maps import StopCondition, UpdateReport
 from ..interface import Dataset, Drawn, ModelState, OnlineModel, Prediction, grid_points, until
 from ..native.loader import FEWER_STEPS
-from .calibration import VarianceCalibration, errors_of, factor_of_sums, left_out, loss_of, widening
-from .conditional import compiled, condition, joint_covariance, simulate
+from .calibration import (
+    CONFIDENCE,
+    VarianceCalibration,
+    deviation_of_mean,
+    errors_of,
+    factor_of_sums,
+    left_out,
+    widening,
+)
+from .conditional import compiled, condition, joint_covariance, log_loss, simulate
 from .kernel import Kernel, ParameterLayout, described
 from .sites import SiteStore
 from .training import HyperparameterState, NngpTrainer
@@ -101,28 +109,33 @@ class NeighbourGP(OnlineModel):
 
     @torch.no_grad()
     def calibrate(self, stretches: int) -> None:
-        """Predict with a stationary kernel if it predicts left-out stretches better, and widen the
-        variances of predictions (``calibration``), until the next update. The joint covariance is
-        not widened."""
+        """Predict with a stationary kernel if it predicts left-out stretches better, with an error
+        that successive sites share if it surely does, and widen the variances of predictions
+        (``calibration``), until the next update. The joint covariance is not widened."""
         self._widen(VarianceCalibration())
         options, store = self.options, self._store
         near = options.neighbours, options.candidate_neighbours, options.neighbour_spacing
         left = left_out(store.sites, stretches, *near, store.land)
         if left is None:
             return
-        tried = [self._learned.average]
-        if store.sites.own is None:  # what soundings' own noises are of medians is not known
-            with suppress(CholeskyError):  # the learned kernel is still there
-                tried.append(self._trainer.stationary(store.sites))
-        found = [errors_of(self._trainer.kernel(theta), store.sites, left) for theta in tried]
-        losses = [loss_of(error, variance) for error, variance, _ in found]
-        best = losses.index(min(losses))
-        error, variance, telling = found[best]
-        sums = factor_of_sums(self._trainer.kernel(tried[best]), store.sites, left, error)
+        taken, kernel = None, self._trainer.kernel(self._learned.average)
+        error, variance, telling = errors_of(kernel, store.sites, left)
+        zero = torch.zeros_like(error)
+        # What soundings' own noises are of medians is not known.
+        for shared in (False, True) if store.sites.own is None else ():
+            with suppress(CholeskyError):  # the kernel before is still there
+                theta = self._trainer.stationary(store.sites, shared)
+                tried = self._trainer.kernel(theta)
+                found = errors_of(tried, store.sites, left)
+                gain = log_loss(error, zero, variance) - log_loss(found[0], zero, found[1])
+                least = shared * CONFIDENCE * deviation_of_mean(gain - gain.mean(), left.stretch)
+                # Wider variances alone may have a smaller log loss.
+                smaller = not shared or found[0].abs().mean() < error.abs().mean()
+                if smaller and gain.mean() > least:
+                    taken, kernel, (error, variance, telling) = theta, tried, found
+        sums = factor_of_sums(kernel, store.sites, left, error)
         self._widen(
-            widening(error, variance, left.stretch, telling)._replace(
-                sums=sums, stationary=tried[best] if best else None
-            )
+            widening(error, variance, left.stretch, telling)._replace(sums=sums, stationary=taken)
         )
 
     def _widen(self, calibration: VarianceCalibration) -> None:
@@ -169,9 +182,8 @@ class NeighbourGP(OnlineModel):
         mean, variance = torch.empty(2, len(x), dtype=torch.float64)
         mean[order] = found.mean
         added, factor, *_ = self._widening
-        variance[order] = factor * (
-            found.variance + (kernel.noise + added) if noise else found.variance
-        )
+        error = kernel.noise + kernel.shared_variance + added if noise else 0.0
+        variance[order] = factor * (found.variance + error)
         return Prediction(mean.to(X), variance.to(X))
 
     def _near(self, x: Tensor) -> Tensor:
@@ -238,7 +250,7 @@ class NeighbourGP(OnlineModel):
         if joint is None:
             return None
         if noise:
-            joint.diagonal().add_(self._averaged().noise)
+            joint.diagonal().add_(self._averaged().noise + self._averaged().shared_variance)
         return joint.to(X)
 
     @torch.no_grad()

@@ -36,9 +36,13 @@ FEWEST = 2
 #: Maximum number of blocks with sites, and of those whose likelihood is maximised; the shortest
 #: side of a block, in scaled units, and the factor between sides that are tried.
 BLOCKS, CHOSEN, SIDE, COARSER = 700, 300, 2 / 400, 1.15
+#: Sites of a block with more than this many between them belong to different passes.
+PASS = 20
 #: First values of log s, log l, the log noise variance and the logit of half the exponent; and
 #: bounds of all but log l.
 BEGIN, BOUNDS = (0.0, -1.0, -5.0, 0.0), ((-5.0, 3.0), (-12.0, 2.0), (-5.0, 5.0))
+#: Of the error that successive sites share: log variance, log sites; first values and bounds.
+BEGIN_SHARED, BOUNDS_SHARED = (-6.0, 3.0), ((-12.0, 2.0), (0.0, 9.0))
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,10 @@ class NngpTrainer:
         self._rates[: layout.weights] = options.network_rate
 
     def kernel(self, theta: Tensor, F: Tensor | None = None) -> Kernel:
-        """The kernel of these parameters; F [G * G, 4]: the fields at the nodes, if they are
-        known."""
-        options, parts = self.options, self.layout.split(theta)
+        """The kernel of these parameters [P], or [P + 2] with a shared error (``stationary``); F
+        [G * G, 4]: the fields at the nodes, if they are known."""
+        options, (own, shared) = self.options, theta.tensor_split([self.layout.size])
+        parts = self.layout.split(own)
         return Kernel(
             evaluate(parts, self._nodes) if F is None else F,
             exponent(parts),
@@ -103,6 +108,7 @@ class NngpTrainer:
             options.lengthscales[::2],
             options.mean_precision,
             options.tail,
+            *shared.exp(),
         )
 
     def step(
@@ -129,12 +135,14 @@ class NngpTrainer:
         )
         return learned.stepped(total, self._rates, options.averaging), found.loss, found.jitter
 
-    def stationary(self, sites: TrainingData) -> Tensor:
+    def stationary(self, sites: TrainingData, shared: bool = False) -> Tensor:
         """Parameters theta [P] of the stationary, isotropic kernel with the greatest marginal
         likelihood of medians of sites in blocks.
 
         Errors that soundings of a line share look like a rough bottom from sounding to sounding;
-        medians of blocks hardly have them.
+        medians of blocks hardly have them. With ``shared`` an error that successive sites share,
+        beside the noise, is fitted, too: [P + 2] with the logarithms of its variance and sites.
+        Passes over a block then have medians of their own.
 
         Raises:
             CholeskyError: a matrix is beyond repair.
@@ -143,19 +151,27 @@ class NngpTrainer:
         while own.max() >= BLOCKS:
             block = np.floor(places / side) @ (4 / SIDE, 1.0)  # as one number
             own, side = np.unique(block, return_inverse=True)[1], side * COARSER
+            if shared:
+                order = np.argsort(own, kind="stable")
+                begins = (np.diff(own[order], prepend=0) > 0) | (np.diff(order, prepend=0) > PASS)
+                own[order] = np.cumsum(begins) - begins[0]
         these = np.random.default_rng(0).permutation(own.max() + 1)[:CHOSEN]
-        columns = (*places.T, sites.y.numpy())
-        x1, x2, y = (torch.from_numpy(median(each, own, these)) for each in columns)
+        columns = (*places.T, sites.y.numpy(), np.arange(len(places)))
+        x1, x2, y, site = (torch.from_numpy(median(each, own, these)) for each in columns)
         x, y, trend = torch.stack([x1, x2], 1), y[:, None], 1.0 / self.options.mean_precision
         rows = torch.tensor([self.layout.weights, self.layout.weights + 1, -2, -1])
         zero = torch.zeros(self.layout.size, dtype=torch.float64)
 
+        def theta(leaf: Tensor) -> Tensor:
+            return torch.cat([zero.index_put((rows,), leaf[:4]), leaf[4:]])
+
         @torch.enable_grad()
         def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
             leaf = torch.tensor(values, requires_grad=True)
-            kernel = self.kernel(zero.index_put((rows,), leaf))
+            kernel = self.kernel(theta(leaf))
             points = at(kernel, x)
             K = covariance(kernel, points, points) + trend + kernel.noise * torch.eye(len(x))
+            K = K + kernel.shared(site)
             L = cholesky(K.detach(), "covariance of medians").L
             inverse = torch.cholesky_inverse(L)
             a = inverse @ y
@@ -163,9 +179,10 @@ class NngpTrainer:
             return (0.5 * (y.mT @ a) + L.diagonal().log().sum()).item(), by.numpy()
 
         lengths = np.log(self.options.lengthscales[::2])
-        bounds = [BOUNDS[0], lengths, *BOUNDS[1:]]
-        found = minimize(loss, BEGIN, jac=True, bounds=bounds, options={"maxiter": 40})
-        return zero.index_put((rows,), torch.from_numpy(found.x))
+        bounds = [BOUNDS[0], lengths, *BOUNDS[1:], *(BOUNDS_SHARED if shared else ())]
+        begin = BEGIN + BEGIN_SHARED if shared else BEGIN
+        found = minimize(loss, begin, jac=True, bounds=bounds, options={"maxiter": 40})
+        return theta(torch.from_numpy(found.x))
 
     def _draw(self, store: SiteStore) -> tuple[Tensor, Subset]:
         """Left-out sites [n] (with replacement), and the subset of sites that predicts them."""

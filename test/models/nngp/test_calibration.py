@@ -92,6 +92,20 @@ def test_a_stationary_kernel_predicts_if_it_predicts_left_out_stretches_better()
     assert not other.stationary and torch.equal(other.predict(at).mean, twin.predict(at).mean)
 
 
+def test_an_error_that_successive_soundings_share_is_no_bottom():
+    """Lines, each off by a level of its own, cross. The map is nearer to the bottom than one that
+    takes the errors for independent, and its intervals hold."""
+    data, at = survey(offset=0.3), survey(offset=0.0).X + 0.05
+    model = learned(data)
+    model.calibrate(LINES)
+    found, kernel = model.predict(at, noise=False), model._averaged()
+    error = (found.mean - bottom(at)).abs()
+    assert 0.03 < kernel.shared_variance < 0.3 and kernel.shared_sites > LONG / 5
+    assert (error < 1.96 * found.variance.sqrt()).double().mean() > 0.9
+    model._widen(model._widening._replace(stationary=model._trainer.stationary(model._store.sites)))
+    assert error.mean() < 0.95 * (model.predict(at).mean - bottom(at)).abs().mean()
+
+
 def test_the_learned_kernel_predicts_if_no_stationary_one_can_be_fitted(monkeypatch):
     data = survey(offset=0.0)
     model = learned(data)

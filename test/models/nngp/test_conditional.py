@@ -56,15 +56,18 @@ def dense(kernel, sites, x, near):
     points = at(kernel, torch.cat([sites.x[near], x[None]]))
     whole = covariance(kernel, points, points)
     whole = whole + 1 / kernel.mean_precision
-    K = whole[:-1, :-1] + torch.diag(of_site(kernel, sites, near))
+    K = whole[:-1, :-1] + torch.diag(of_site(kernel, sites, near)) + kernel.shared(near)
     b = torch.linalg.solve(K, whole[:-1, -1])
     return b @ sites.y[near], whole[-1, -1] - b @ whole[:-1, -1]
 
 
 @pytest.mark.usefixtures("backend")
-@pytest.mark.parametrize("queries", [1, 7, 8, 9, 40])
-def test_conditional_is_a_dense_gaussian_process_of_its_neighbours(queries):
-    kernel, sites = rough_kernel(), sites_at(scattered(300, 2).X)
+@pytest.mark.parametrize(
+    ("queries", "shared"), [(1, (0.0, 1.0)), (7, (0.0, 1.0)), (8, (0.3, 40.0)), (40, (0.1, 5.0))]
+)
+def test_conditional_is_a_dense_gaussian_process_of_its_neighbours(queries, shared):
+    kernel = replace(rough_kernel(), shared_variance=shared[0], shared_sites=shared[1])
+    sites = sites_at(scattered(300, 2).X)
     x = 1.3 * scattered(queries, 3).X
     near = indexed(sites.x).spread(x, 24, 96)
     near[0, 5:] = -1
@@ -180,8 +183,8 @@ def test_values_that_are_not_finite_raise_an_error():
 
 
 def test_joint_covariance_of_all_data_is_the_exact_one():
-    kernel, sites = rough_kernel(), sites_at(scattered(20, 2).X)
-    x = scattered(5, 3).X
+    kernel = replace(rough_kernel(), shared_variance=0.3, shared_sites=5.0)
+    sites, x = sites_at(scattered(20, 2).X), scattered(5, 3).X
     near = torch.arange(20).expand(5, 20)
     joint = joint_covariance(kernel, sites, x, near)
     single = condition(kernel, sites, x, near.contiguous())

@@ -1,5 +1,7 @@
 """Joint draws: their covariance is the model's own, whatever the order and the neighbours."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -28,11 +30,13 @@ def none_before(count):
     return Drawn(torch.empty(0, 2, dtype=torch.float64), torch.empty(count, 0))
 
 
-@pytest.mark.parametrize("first", [1, 6])
-def test_draws_have_the_joint_covariance(first):
+@pytest.mark.parametrize(("first", "shared"), [(1, False), (6, False), (6, True)])
+def test_draws_have_the_joint_covariance(first, shared):
     """With all data and all places before as neighbours nothing is approximated; in two
     parts, the second given the first."""
     model, x = learned(), scattered(conditional.BEFORE, 3).X
+    if shared:
+        model._kernel = replace(model._averaged(), shared_variance=0.2, shared_sites=9.0)
     exact = model.covariance(x, noise=False)
     generator, given = torch.Generator().manual_seed(0), none_before(40_000)
     draws = model.deviations(x[:first], 40_000, generator, given)
