@@ -39,9 +39,9 @@ class Kernel:
     """The kernel for many conditionals: fields at the nodes F [G * G, 4], exponent and noise
     variance (scalars), bounds of the lengthscale, precision of the local mean.
 
-    ``tail``: how slowly covariances fall at large distances; 0: exponentially. ``shared_variance``: of
-    an error that successive sites share, beside the noise; its correlation falls to 1/e over
-    ``shared_sites`` of them. Training knows of none.
+    ``tail``: how slowly covariances fall at large distances; 0: exponentially.
+    ``shared_variance``: of an error that successive sites share, beside the noise; its correlation
+    falls to 1/e over ``shared_sites`` of them. Training knows of none.
     """
 
     F: Tensor
