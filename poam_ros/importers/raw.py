@@ -133,6 +133,7 @@ class RawSoundings:
         for option, useless, why in (
             ("crs", options.crs and self.degrees, "expected x and y with it, got degrees"),
             ("draught", options.draught and not self.down, up),
+            ("keel", options.keel and not self.down, up),
             ("water-level", gauge and not self.down, f"a level over time {up}"),
             ("water-level", gauge and self.stamp_ns is None, no_times),
         ):

@@ -320,6 +320,7 @@ REFUSED = {
     "no such column": (THREE, "expected a column 'h', got x,y,z", {"columns": {"z": "h"}}),
     "no such meaning": (THREE, "expected meanings x, y, latit", {"columns": {"height": "z"}}),
     "no such label": (THREE, "expected a column 'leg'", {"by": "leg"}),
+    "keel of elevations": (THREE, "--keel: applies to depths only", {"keel": 0.5}),
     "no such system": (metres("x,y,z", UP), "expected a code such as", {"crs": "EPSG:nonsense"}),
 }  # fmt: skip
 #: Depths that are placed between positions, which come seldom or are written in whole metres.
