@@ -138,16 +138,12 @@ def is_dataflash(path: Path, head: bytes) -> bool:
     return head.startswith(DATAFLASH) or len(_TEXT.findall(head[:20_000])) >= 2
 
 
-def is_telemetry(path: Path, head: bytes) -> bool:
-    """Whether a file is the log of a ground station: a time before each frame."""
-    return path.suffix.lower() == ".tlog" or (
-        len(head) > 9 and head[0] == 0 and head[1] < 8 and head[8] in FRAMES and b"\0" in head[:64]
-    )
-
-
-def is_json_recording(path: Path, head: bytes) -> bool:
-    """Whether an MCAP file has messages in JSON near its begin, as BlueOS records them, beside
-    video."""
+def is_mavlink(path: Path, head: bytes) -> bool:
+    """Whether a file is a log of ArduPilot, or of a ground station, with a time before each frame;
+    or an MCAP with messages in JSON near its begin, as BlueOS records them, beside video."""
+    framed = len(head) > 9 and head[0] == 0 and head[1] < 8 and head[8] in FRAMES
+    if path.suffix.lower() == ".tlog" or framed or is_dataflash(path, head):
+        return True
     try:
         with path.open("rb") as file:
             found = mcap_messages(file) if path.suffix == ".mcap" else iter(())

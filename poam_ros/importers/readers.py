@@ -19,7 +19,7 @@ from ..mapping.soundings import Soundings
 from .bags import is_bag, read_recording
 from .journals import read_journal
 from .look import look
-from .mavlink import is_dataflash, is_json_recording, is_telemetry, read_mavlink
+from .mavlink import is_mavlink, read_mavlink
 from .nmea import is_nmea, read_nmea
 from .options import ReadOptions, Unclear
 from .points import is_features, is_gpx, is_signalk, read_features, read_gpx, read_signalk
@@ -71,10 +71,8 @@ MISSION, RECORDING, TABLE = "mission", "recording", "table"
 #: Options that say what a file means, so that not every kind has them. A reader finds their values
 #: in ``ReadOptions``.
 OPTIONS = ("columns", "units", "crs", "keel")
-#: What readers whose pings pass through the live front end heed: its settings, and ``columns`` for
-#: the name of a sonar.
+#: What readers whose pings pass through the live front end heed: its settings.
 FRONT_END = "front_end"
-LINK_OPTIONS = ("columns", FRONT_END)
 
 
 @dataclass(frozen=True)
@@ -102,9 +100,13 @@ READERS: Table[ReaderEntry] = Table(
     ReaderEntry,
     {
         MISSION: ReaderEntry(read_journal, "folder of a mission", lambda path, _: is_journal(path)),
-        "blueos": ReaderEntry(
-            read_mavlink, "recording of BlueOS (.mcap with JSON)", is_json_recording, LINK_OPTIONS
-        ),
+        # Before recordings of ROS, as BlueOS's are MCAP, too. ``columns`` has the name of a sonar.
+        "mavlink": ReaderEntry(
+            read_mavlink,
+            "log of MAVLink (.tlog, .bin, .log, BlueOS's .mcap)",
+            is_mavlink,
+            ("columns", FRONT_END),
+        ),  # fmt: skip
         RECORDING: ReaderEntry(
             read_recording, "rosbag2 recording (folder, .mcap, .db3)", lambda path, _: is_bag(path)
         ),
@@ -113,12 +115,6 @@ READERS: Table[ReaderEntry] = Table(
         ),
         "features": ReaderEntry(
             read_features, "file of GeoJSON, GeoPackage or Shapefile", is_features, OPTIONS
-        ),
-        "dataflash": ReaderEntry(
-            read_mavlink, "log of ArduPilot (.bin, .log)", is_dataflash, LINK_OPTIONS
-        ),
-        "telemetry": ReaderEntry(
-            read_mavlink, "telemetry of MAVLink (.tlog)", is_telemetry, LINK_OPTIONS
         ),
         "signalk": ReaderEntry(
             read_signalk, "log of Signal K or InfluxDB", is_signalk, ("columns", "keel")
