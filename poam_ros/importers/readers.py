@@ -101,12 +101,7 @@ READERS: Table[ReaderEntry] = Table(
     {
         MISSION: ReaderEntry(read_journal, "folder of a mission", lambda path, _: is_journal(path)),
         # Before recordings of ROS, as BlueOS's are MCAP, too. ``columns`` has the name of a sonar.
-        "mavlink": ReaderEntry(
-            read_mavlink,
-            "log of MAVLink (.tlog, .bin, .log, BlueOS's .mcap)",
-            is_mavlink,
-            ("columns", FRONT_END),
-        ),  # fmt: skip
+        "mavlink": ReaderEntry(read_mavlink, "log of MAVLink", is_mavlink, ("columns", FRONT_END)),
         RECORDING: ReaderEntry(
             read_recording, "rosbag2 recording (folder, .mcap, .db3)", lambda path, _: is_bag(path)
         ),

@@ -178,9 +178,9 @@ def points(path):
 #: Name of the file, what writes it, and by which reader it is read.
 KINDS = {
     "log.nmea": (nmea, "nmea", "pynmeagps"),
-    "log.bin": (mavlink, "dataflash", "pymavlink"),
-    "log.tlog": (mavlink, "telemetry", "pymavlink"),
-    "log.mcap": (mavlink, "blueos", "mcap"),
+    "log.bin": (mavlink, "mavlink", "pymavlink"),
+    "log.tlog": (mavlink, "mavlink", "pymavlink"),
+    "log.mcap": (mavlink, "mavlink", "mcap"),
     "deltas.jsonl": (deltas, "signalk", "numpy"),
     "server.log": (server, "signalk", "numpy"),
     "influx.csv": (influx, "signalk", "numpy"),
@@ -230,7 +230,7 @@ def test_messages_at_impossible_times_are_counted(tmp_path):
 def test_a_recording_of_blueos_that_begins_with_video_is_recognised(tmp_path):
     path = tmp_path / "log.mcap"
     blueos(path, messages(), video=True)
-    assert find_reader(path) == "blueos"
+    assert find_reader(path) == "mavlink"
     check(read_soundings(path))
 
 
