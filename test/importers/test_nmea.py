@@ -64,6 +64,15 @@ def each(epochs, which, at, change):
             for i, e in enumerate(epochs)]  # fmt: skip
 
 
+def without_fix(name, bad):
+    """A log in which sentences of 40 s say in a field, or by empty fields, that there is no fix."""
+    epochs = log(name, "SDDPT", "GPZDA")
+    for i in INDEX[20:60]:
+        none = "GPGGA,,,,,,0,,,,,,,," if bad is None else name
+        epochs[i][0] = say(none, i, north=300, **bad or {})
+    return epochs
+
+
 def check(found, begin=BEGIN, offset=0.0):
     """Each sounding has a depth of the log, is where that was measured, and when."""
     depth = -found.z - offset
@@ -124,6 +133,26 @@ WHOLE = {
     "header": "Logger 3000, serial 17\r\nstarted\r\n" * 500 + PLAIN,
     "lower checksums": "".join(f"{t[:-2]}{t[-2:].lower()}\r\n" for t in PLAIN.split()),
 }  # fmt: skip
+#: Every ninth depth is damaged, by the reason that is counted.
+DAMAGED = {
+    "bad_checksum": (
+        lambda t: t[: t.index("*")] + "\r\n", lambda t: t[: t.index("*")] + "*00\r\n",
+        lambda t: t[: t.index("*") - 2], lambda t: t.replace("DPT,", "DPT,1"),
+        lambda t: t.replace("\n", "").replace("*", "*G")),
+    "bad_sentence": (lambda t: again(t.replace(".", ".x")),),
+    "no_reading": tuple(lambda t, depth=depth: sentence(f"SDDPT,{depth},0.0")
+                        for depth in ("", "0.00", "-1")),
+}  # fmt: skip
+#: The same, with how many are refused.
+WHOLE |= {
+    **{f"{reason}, {number}": (each(log(), INDEX[10:190:9], 1, damage), {reason: 20})
+       for reason, kinds in DAMAGED.items() for number, damage in enumerate(kinds)},
+    # Without a fix they say a place 300 m away.
+    **{f"{name}, {bad}": (without_fix(name, bad), {"no_fix": 40, "position_gap": 41})
+       for name, bad in (
+           *(("GPGGA", {"quality": quality}) for quality in (0, 6, 7)),
+           ("GPRMC", {"status": "V"}), ("GPGGA", None))},
+}  # fmt: skip
 #: Over midnight: with dates, one, or one that is late.
 NIGHTS = {
     **{"".join(names): log(*names, begin=NIGHT)
@@ -141,7 +170,8 @@ def test_each_sounding_is_at_its_place_and_time(name, read, tmp_path):
         epochs, refused, said = (*epochs, "")[:3]
     found = read(epochs or NIGHTS[name], NIGHT if name in NIGHTS else BEGIN)
     assert find_reader(tmp_path / "log.nmea") == "nmea" and said in found.source["written"]
-    assert len(found) >= COUNT - 1 - (name == "a late date")
+    lost = sum(n for reason, n in refused.items() if not reason.startswith(("other", "no_fix")))
+    assert COUNT - lost >= len(found) >= COUNT - 1 - lost - (name == "a late date")
     assert {reason: found.refused[reason] for reason in refused} == refused
 
 
@@ -152,48 +182,14 @@ def test_without_times_the_order_of_sentences_counts_and_without_a_date_days_fro
     assert ("of day without a date" in found.source["written"]) == (name == "GPGGA")
 
 
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (lambda t: t[: t.index("*")] + "\r\n", "bad_checksum"),
-        (lambda t: t[: t.index("*")] + "*00\r\n", "bad_checksum"),
-        (lambda t: t[: t.index("*") - 2], "bad_checksum"),
-        (lambda t: t.replace("DPT,", "DPT,1"), "bad_checksum"),
-        (lambda t: t.replace("\n", "").replace("*", "*G"), "bad_checksum"),
-        (lambda t: again(t.replace(".", ".x")), "bad_sentence"),
-        (lambda t: sentence("SDDPT,,0.0"), "no_reading"),
-        (lambda t: sentence("SDDPT,0.00,0.0"), "no_reading"),
-        (lambda t: sentence("SDDPT,-1,0.0"), "no_reading"),
-    ],
-)
-def test_damaged_depths_place_no_sounding_and_are_counted(damage, reason, read):
-    found = read(each(log(), INDEX[10:190:9], 1, damage))
-    assert found.refused[reason] == 20 and len(found) == COUNT - 21
-
-
 def test_sentences_without_a_checksum_are_torn_where_others_have_one(read):
     found = read(joined(log(rows=INDEX[:150])) + BARE[BARE.index("$", 9000) :])
     assert len(found) == 149 and found.refused["bad_checksum"] > 100
 
 
-@pytest.mark.parametrize(
-    ("name", "bad"),
-    [*(("GPGGA", {"quality": quality}) for quality in (0, 6, 7)), ("GPRMC", {"status": "V"}),
-     ("GPGGA", None)],
-)  # fmt: skip
-def test_positions_without_a_fix_are_none(name, bad, read):
-    """They say a place 300 m away."""
-    epochs = log(name, "SDDPT", "GPZDA")
-    for i in range(20, 60):
-        none = "GPGGA,,,,,,0,,,,,,,," if bad is None else name
-        epochs[i][0] = say(none, i, north=300, **bad or {})
-    found = read(epochs)
-    assert found.refused["no_fix"] == 40 and found.refused["position_gap"] >= 40
-    assert len(found) >= COUNT - 43
-
-
 @pytest.mark.parametrize("every", [1, 3])
 def test_receivers_at_two_places_are_one_short_question(every, read):
+    """One sentence at two places has no answer."""
     epochs = log()
     for i in INDEX[::every]:
         epochs[i].insert(1, say("GNGGA", i, north=300.0))
@@ -205,7 +201,6 @@ def test_receivers_at_two_places_are_one_short_question(every, read):
         assert len(read(epochs, columns={"latitude": wanted})) == COUNT - 1
     with pytest.raises(InputError, match=r"expected latitude=GPGGA or .*got latitude=GX"):
         read(epochs, columns={"latitude": "GX"})
-    # One sentence at two places has no answer.
     epochs = [[say("GPGGA", i, north=300.0), *epoch] for i, epoch in enumerate(log())]
     with pytest.raises(InputError, match=r"300 m apart at the same times: GPGGA \(400 fixes\)$"):
         read(epochs)
@@ -263,19 +258,19 @@ def test_depths_below_the_keel_need_its_depth(read):
         read(epochs, keel=0.9)
 
 
-@pytest.mark.parametrize("other", ["SDDBS", "YXDPT,{more:.2f},0.0"])
-@pytest.mark.parametrize("off", [-1.1, 0.4])
-def test_the_depth_below_the_surface_is_not_smaller_than_that_below_the_transducer(
-    other, off, read
-):
-    """And two sounders that differ are a question."""
+@pytest.mark.parametrize(
+    ("other", "off", "first"),
+    [("SDDBS", 0.4, ""), ("SDDBS", -1.1, "SDDBT"), ("YXDPT,{more:.2f},0.0", -1.1, "YXDPT"),
+     ("YXDPT,{more:.2f},0.0", 0.4, "")],
+)  # fmt: skip
+def test_of_depths_that_differ_those_from_the_surface_are_not_the_smaller(other, off, first, read):
     epochs = log("GPGGA", "SDDBT", other, "GPRMC", off=off)
-    if off > 0 and other == "SDDBS":
+    if other == "SDDBS" and not first:
         read(epochs, offset=off)
         return
     with pytest.raises(Question, match="several that differ: ") as asked:
         read(epochs)
-    first, second = asked.value.answers.values()
-    assert first == "--columns depth=SDDBT" or other != "SDDBS"
-    for words in (first, second):
+    answers = [*asked.value.answers.values()]
+    assert len(answers) == 2 and answers[0].startswith(f"--columns depth={first}")
+    for words in answers:
         read(epochs, offset=0 if "SDDBT" in words else off, columns=options_of(words).columns)
