@@ -2,6 +2,9 @@
 
 import pytest
 
+from poam_ros.importers.raw import ReadOptions
+from poam_ros.importers.readers import read_soundings
+
 
 @pytest.fixture
 def write(tmp_path):
@@ -11,3 +14,13 @@ def write(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def read(write):
+    """The soundings of a text."""
+
+    def read(text, columns=None, name="log.csv", **options):
+        return read_soundings(write(text, name), ReadOptions(columns or {}, **options))
+
+    return read

@@ -332,10 +332,10 @@ PLACED = {
 
 
 @pytest.mark.parametrize("kind", READ)
-def test_each_kind_becomes_the_lake(kind, write):
-    case = READ[kind] if isinstance(READ[kind], tuple) else (READ[kind],)
-    text, options, said = (*case, {}, "")[:3] if len(case) != 2 else (*case, "")
-    found = read_soundings(write(text), ReadOptions(**options))
+def test_each_kind_becomes_the_lake(kind, read):
+    case = READ[kind] if isinstance(READ[kind], tuple) else (READ[kind], {})
+    text, options, said = (*case, "")[:3]
+    found = read(text, **options)
     check(found, apart=1.0 if kind in PLACED else 0.25)
     assert len(found) > 0.8 * COUNT or "of their own" in kind
     if found.projection is None or "crs" in options:  # x and y lie where they are said to lie
@@ -361,28 +361,27 @@ def test_what_nothing_says_is_asked_and_the_first_answer_is_right(kind, write, c
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_be_read_is_refused_without_advice(kind, write):
+def test_what_cannot_be_read_is_refused_without_advice(kind, read):
     text, said, options = (*REFUSED[kind], {})[:3]
     with pytest.raises(InputError) as refused:
-        read_soundings(write(text), ReadOptions(**options))
+        read(text, **options)
     assert re.search(said, str(refused.value)) and not getattr(refused.value, "answers", ())
 
 
-def test_what_the_user_says_is_not_questioned(write):
-    path = write(lake("latitude,longitude,z"))
-    assert (read_soundings(path, ReadOptions(trusted=True)).z > 0).all()
+def test_what_the_user_says_is_not_questioned(read):
+    text, own = lake("latitude,longitude,z"), vehicle("depth,altitude", HOLDS, D - HOLDS)
+    assert (read(text, trusted=True).z > 0).all()
     for columns in ({}, {"z": "z"}):  # only named
         with pytest.raises(Question, match="100 % of the soundings above the water") as asked:
-            read_soundings(path, ReadOptions(columns))
+            read(text, columns)
         assert ("--columns depth=z" in asked.value.answers.values()) == (not columns)
-    check(read_soundings(path, ReadOptions({"depth": "z"})))
-    path = write(vehicle("depth,altitude", HOLDS, D - HOLDS))
-    check(read_soundings(path, ReadOptions({"depth": "depth"})), HOLDS)
+    check(read(text, {"depth": "z"}))
+    check(read(own, {"depth": "depth"}), HOLDS)
 
 
-def test_integers_of_longitudes_that_rise_are_no_times(write):
+def test_integers_of_longitudes_that_rise_are_no_times(read):
     east = sorted(each.strip("-") for each in INTEGERS[1])
-    assert read_soundings(write(table("lat,lon,depth", INTEGERS[0], east, D))).stamp_ns is None
+    assert read(table("lat,lon,depth", INTEGERS[0], east, D)).stamp_ns is None
 
 
 def test_a_file_of_another_continent_may_have_its_columns_swapped(write):

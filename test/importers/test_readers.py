@@ -39,15 +39,18 @@ def check(found, lost=1):
     assert np.where(alike, apart, np.inf).min(1).max() < 1.5
 
 
+def when(i):
+    return BEGIN + timedelta(seconds=i)
+
+
 def nmea(path):
     lines = []
     for i in range(COUNT):
-        when = BEGIN + timedelta(seconds=i)
         place = f"{spelt(LATITUDE[i], 'NS')},{spelt(LONGITUDE[i], 'EW')}"
         lines += [
-            sentence(f"GPGGA,{when:%H%M%S}.00,{place},1,08,0.9,5.4,M,46.9,M,,"),
+            sentence(f"GPGGA,{when(i):%H%M%S}.00,{place},1,08,0.9,5.4,M,46.9,M,,"),
             sentence(f"SDDPT,{DEPTH[i]},"),
-            sentence(f"GPRMC,{when:%H%M%S}.00,A,{place},2.0,84.4,{when:%d%m%y},3.1,W"),
+            sentence(f"GPRMC,{when(i):%H%M%S}.00,A,{place},2.0,84.4,{when(i):%d%m%y},3.1,W"),
         ]
     path.write_text("".join(lines), newline="")
     return path
@@ -127,16 +130,13 @@ def deltas(path):
     """Signal K: two sources of the same depths, and other values."""
     lines = []
     for i in range(COUNT):
-        when = f"{BEGIN + timedelta(seconds=i):%Y-%m-%dT%H:%M:%S}.000Z"
-        place = {"latitude": LATITUDE[i], "longitude": LONGITUDE[i]}
-        for source, name, value in (
-            ("gps.1", "navigation.position", place),
-            ("n2k.35", "environment.depth.belowTransducer", float(DEPTH[i])),
-            ("n2k.36", "environment.depth.belowTransducer", float(DEPTH[i])),
-            ("n2k.35", "environment.water.temperature", 285.0),
-        ):
-            values = [{"path": name, "value": value}]
-            update = {"$source": source, "timestamp": when, "values": values}
+        depth = "environment.depth.belowTransducer", float(DEPTH[i])
+        for source, (name, value) in (
+            ("gps", ("navigation.position", {"latitude": LATITUDE[i], "longitude": LONGITUDE[i]})),
+            ("n2k.35", depth), ("n2k.36", depth), ("n2k.35", ("environment.temperature", 285.0)),
+        ):  # fmt: skip
+            update = {"$source": source, "timestamp": f"{when(i):%Y-%m-%dT%H:%M:%S}.000Z",
+                      "values": [{"path": name, "value": value}]}  # fmt: skip
             lines.append(json.dumps({"context": "vessels.self", "updates": [update]}))
     path.write_text("\n".join(lines))
     return path
@@ -151,19 +151,16 @@ def server(path):
 
 def influx(path):
     """InfluxDB: a table for each field, with a header of its own."""
-    head = ["_time", "_value", "_field", "_measurement", "source"]
+    head, lines = ["_time", "_value", "_field", "_measurement", "source"], []
     every = (("lat", "navigation.position", LATITUDE), ("lon", "navigation.position", LONGITUDE),
              ("value", "environment.depth.belowTransducer", DEPTH))  # fmt: skip
-    lines = []
     for table, (field, name, values) in enumerate(every):
         head = head[1:] + head[:1]
         lines += ["#datatype,string,long,dateTime:RFC3339,double,string,string,string",
                   ",".join((",result,table", *head))]  # fmt: skip
         for i, value in enumerate(values.tolist()):
-            when = f"{BEGIN + timedelta(seconds=i):%Y-%m-%dT%H:%M:%SZ}"
-            cells = {"_time": when, "_value": repr(value), "_field": field,
-                     "_measurement": name, "source": "s"}  # fmt: skip
-            lines.append(",".join((f",,{table}", *(cells[each] for each in head))))
+            cells = f"{when(i):%Y-%m-%dT%H:%M:%SZ}", repr(value), field, name, "s"
+            lines.append(",".join((f",,{table}", *cells[table + 1 :], *cells[: table + 1])))
         lines.append("")
     path.write_text("\r\n".join(lines), newline="")
     return path
@@ -384,51 +381,46 @@ def test_what_cannot_be_read_is_named_with_what_reads_it(name, tmp_path):
 
 
 def test_a_reader_or_a_file_that_is_not_there_is_named(tmp_path):
+    path = tmp_path / "gone.csv"
     with pytest.raises(InputError, match=r"--reader: expected one of mission, .*got 'lowrance'"):
-        read_soundings(tmp_path / "gone.csv", reader="lowrance")
+        read_soundings(path, reader="lowrance")
     with pytest.raises(InputError, match=r"gone.csv: cannot be read .No such file"):
-        read_soundings(tmp_path / "gone.csv")
+        read_soundings(path)
 
 
-def test_a_reader_of_a_module_reads_and_its_faults_are_named(tmp_path, monkeypatch):
-    path = tmp_path / "log.dat"
-    path.write_bytes(b"\0anything")
-
-    def read(path, options):
-        return RawSoundings(np.column_stack((LATITUDE, LONGITUDE)), DEPTH, understood="mine")
-
-    def wrong(path, options):
-        raise KeyError("nothing")
-
+def test_a_reader_of_a_module_reads_and_its_faults_are_named(write, monkeypatch):
+    places, path = np.column_stack((LATITUDE, LONGITUDE)), write(b"\0anything", "log.dat")
     module = types.ModuleType("my_readers")
-    module.read, module.wrong, module.other = read, wrong, lambda path, options: 3
+    module.read = lambda path, options: RawSoundings(places, DEPTH)
+    module.wrong, module.other = (lambda path, options: {}["nothing"]), lambda path, options: 3
     monkeypatch.setitem(sys.modules, "my_readers", module)
     found = read_soundings(path, reader="my_readers:read")
     assert len(found) == COUNT and "my_readers:read" not in list(READERS)
-    with pytest.raises(InputError, match=r"cannot be read by the reader my_readers:wrong \(KeyErr"):
-        read_soundings(path, reader="my_readers:wrong")
-    with pytest.raises(InputError, match="expected RawSoundings, got int"):
-        read_soundings(path, reader="my_readers:other")
+    for name, words in (
+        ("wrong", r"cannot be read by the reader my_readers:wrong \(KeyErr"),
+        ("other", "expected RawSoundings, got int"),
+    ):
+        with pytest.raises(InputError, match=words):
+            read_soundings(path, reader=f"my_readers:{name}")
     with pytest.raises(InputError, match=r"expected places \[N, 2\]"):
         RawSoundings(np.zeros((3, 2)), np.zeros(4))
 
 
 def test_several_files_are_one_record(write):
-    half, rows = COUNT // 2, [*zip(LATITUDE, LONGITUDE, DEPTH, strict=True)]
-    head, *texts = ["latitude,longitude,depth\n",
-                    *("".join(f"{a:.7f},{b:.7f},{c}\n" for a, b, c in part)
-                      for part in (rows[:half], rows[half:]))]  # fmt: skip
-    paths = [write(head + text, f"day{i}.csv") for i, text in enumerate(texts)]
+    half, head = COUNT // 2, "latitude,longitude,depth\n"
+    rows = [f"{a:.7f},{b:.7f},{c}\n" for a, b, c in zip(LATITUDE, LONGITUDE, DEPTH, strict=True)]
+    texts = ["".join([head, *part]) for part in (rows[:half], rows[half:])]
+    paths = [write(text, f"day{i}.csv") for i, text in enumerate(texts)]
     found = read_soundings(paths)
     assert np.abs(off(found)).max() < 0.02 and np.array_equal(-found.z, DEPTH)
     assert found.files == ((str(paths[0]), 0), (str(paths[1]), half))
-    lines = found.grouped_by_line()
+    lines = read_soundings(paths, ReadOptions(by="line"))
     assert lines.group[half - 1] != lines.group[half]  # no line goes from a day to the next
     for other, words in (
         (paths[0], "this file was given twice"),
         (write("x,y,z\n1,2,-3\n2,3,-4\n", "metres.csv"),
          r"metres.csv: expected places in degrees as in the other"),
-        (write(head + texts[1].replace("53.", "13."), "away.csv"),
+        (write(texts[1].replace("53.", "13."), "away.csv"),
          r"expected the water at 53.10, -8.60 .*, got one 44"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=words):

@@ -12,15 +12,10 @@ from poam_ros.models.registry import MODELS, ModelEntry
 from poam_ros.simulation.simulator import SonarSettings
 
 FAULTS = {
-    "none": {},
-    "dropout": {"dropout": 0.2},
-    "outlier": {"outlier": 0.2},
-    "nan": {"nan": 0.2},
-    "no_return": {"inf": 0.2},
-    "false_echo": {"false_echo": 0.2},
-    "late": {"latency": 0.5},
-    "all": {"dropout": 0.1, "outlier": 0.1, "nan": 0.1, "inf": 0.1, "false_echo": 0.1},
-}
+    "none": {}, "late": {"latency": 0.5},
+    **{name: {name: 0.2} for name in ("dropout", "outlier", "nan", "inf", "false_echo")},
+    "all": dict.fromkeys(("dropout", "outlier", "nan", "inf", "false_echo"), 0.1),
+}  # fmt: skip
 #: Of two kinds of messages from one sonar, a live link takes the better.
 KINDS = ("DISTANCE_SENSOR", "WATER_DEPTH", "RANGEFINDER")
 

@@ -17,14 +17,6 @@ DAY = 86_400 * 10**9
 SECONDS = [f"{k // 60:02d}:{k % 60:02d}" for k in range(COUNT)]
 
 
-@pytest.fixture
-def read(write):
-    def read(text, columns=None, name="log.csv", **options):
-        return read_soundings(write(text, name), ReadOptions(columns or {}, **options))
-
-    return read
-
-
 def but(values, *changes):
     """Texts of numbers, but in some rows another text: rows and text each."""
     found = np.array([v if isinstance(v, str) else f"{v:.2f}" for v in values], dtype=object)
