@@ -157,6 +157,11 @@ def test_a_depth_that_is_held_is_refused_where_the_bottom_beside_it_changes(capl
         flat = np.where(xy[:, 0] > 68, 5.0, np.round(5 + (68 - xy[:, 0]) * slope, 1))
         assert not frozen("log", xy, flat).any()
     assert not caplog.records
+    # At the end of a single line nothing contradicts it.
+    line, held = np.column_stack((2.0 * t, 0 * t)), np.where(t < 500, 6 + 2 * np.sin(t / 15), 7.9)
+    assert not frozen("log", line, held).any()
+    words = "100 soundings over 198 m have the same depth of 7.9 (from sounding 500 on): a flat"
+    assert words in caplog.text
 
 
 def day(path, which=slice(None), later=0.0, digits=8, fine=True, other=0.0, way=T):
