@@ -28,7 +28,7 @@ POSITION_JUMP, FROZEN, REPEATED = "position_jump", "repeats_last_depth", "repeat
 #: A place is wrong if it is this many times as far out as 90 % of all, and at least this far (m).
 #: Fewer places than ``FEWEST`` do not show it.
 FAR_TIMES, FAR_M, FEWEST = 20.0, 50_000.0, 20
-#: The steps whose median is the vehicle's speed.
+#: The steps whose median is the vehicle's speed, an odd number.
 STEPS = JumpDetector.MIN_SPEEDS
 #: Between positions farther apart in time than this (s) nobody knows what the vehicle did; as after
 #: a long time, in s.
@@ -141,8 +141,8 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
         return refused
     # What it seldom exceeds over some steps, of which less than half may be false; at least what
     # wind and waves give to slow vehicles, too.
-    speeds = (length / np.maximum(steps, interval))[:some].reshape(-1, STEPS)
-    speed = max(float(np.quantile(np.median(speeds, axis=1), 0.98)), 1.0)
+    speeds = np.sort((length / np.maximum(steps, interval))[:some].reshape(-1, STEPS), axis=1)
+    speed = max(float(np.quantile(speeds[:, STEPS // 2], 0.98)), 1.0)
     noise = float(np.quantile(np.hypot(*(at[1:-1] - (at[:-2] + at[2:]) / 2).T), 0.9))
     slack = 3.0 + SIGMAS * noise + speed * interval  # m, possible at any time
     # After a gap, and where times go back, any place can be reached.
