@@ -219,17 +219,6 @@ def test_a_file_that_was_joined_to_itself_is_named(tmp_path, caplog):
     assert caplog.text.count(words) == 1
 
 
-def test_a_line_that_is_driven_again_has_other_times_or_none(tmp_path):
-    """Here on a coarse grid over a nearly flat bottom."""
-    paths, rng = [tmp_path / "one.csv", tmp_path / "two.csv"], np.random.default_rng(3)
-    for path in paths:
-        away, depth = rng.random((2, COUNT))
-        rows = np.column_stack((53 + 1e-5 * (T + away), 5 + 0.1 * depth)).tolist()
-        text = "".join(f"{a:.5f},8.0000{k % 3},{d:.1f}\n" for k, (a, d) in enumerate(rows))
-        path.write_text("latitude,longitude,depth\n" + text)
-    assert not read_soundings(paths).refused
-
-
 SECONDS = np.arange(60.0)
 PLACE = np.column_stack((2 * SECONDS, np.sin(SECONDS)))
 
