@@ -422,10 +422,10 @@ def _with_times(table: Table) -> Table:
     every = [*table.columns.values()]
     for at in range(len(every) - 5):
         six = every[at : at + 6]
-        heads = (numbers(each.sample[:: 1 + len(each.sample) // 100]) for each in six)
+        heads = (numbers(each.filled[:: 1 + len(each.filled) // 100]) for each in six)
         fit = ((low <= head).all() and (head <= high).all() for head, (low, high) in
                zip(heads, CALENDAR, strict=True))  # fmt: skip
-        if all(fit) and len(six[0].sample) >= FEWEST:
+        if all(fit) and min(len(each.filled) for each in six) >= FEWEST:
             form = "{}-{}-{} {}:{}:{}".format
             texts = ([form(*map(str.strip, row))] for row in zip(*six, strict=True))
             left = {name: each for name, each in table.columns.items() if each not in six}

@@ -225,8 +225,8 @@ ASKED = {
     "degrees as x and y": (table("X,Y,DEPTH", LON, LAT, D), "look like degrees"),
     "pings in mm, and a gain": (lake("lat,lon,distance,gain_setting,ping", texts(1000 * D, ".0f"),
                                      3 + T % 3, T), "=distance"),
-    "a time in six columns": (table("", *SIX, LAT, LON, np.sin(T / 20) - 2.5, D, separator="\t"),
-                              "latitude=7 longitude=8 depth=10"),
+    "a time in six columns": (table("", *SIX, LAT, LON, np.sin(T / 20) - 2.5, D, separator="\t")
+                              + 40 * ("\t" * 9 + "NaN\n"), "latitude=7 longitude=8 depth=10"),
     # Altitudes, speeds and satellites are functions of time; the depth is one of the place.
     "the depth is told by the place": (
         lake("", np.sin(T / 31), T % 13, D),
