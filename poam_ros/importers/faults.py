@@ -30,10 +30,10 @@ POSITION_JUMP, FROZEN, REPEATED = "position_jump", "repeats_last_depth", "repeat
 FAR_TIMES, FAR_M, FEWEST = 20.0, 50_000.0, 20
 #: The steps whose median is the vehicle's speed, an odd number.
 STEPS = JumpDetector.MIN_SPEEDS
-#: Between positions farther apart in time than this (s) nobody knows what the vehicle did; as after
-#: a long time, in s.
-GAP, LONG = 10.0, 1e9
-#: A jump this close (s) to the begin or the end of a log is taken for false positions there.
+#: Between positions farther apart in time than this (s) nobody knows what the vehicle did.
+GAP = 10.0
+#: A jump this close (s) to the begin or the end of a log, or to a gap, is taken for false positions
+#: there.
 END = 60.0
 
 
@@ -147,25 +147,27 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
     slack = 3.0 + SIGMAS * noise + speed * interval  # m, possible at any time
     # After a gap, and where times go back, any place can be reached.
     apart = since[1:] - until[:-1]
-    gaps = np.cumsum(np.append(False, (apart < 0) | (apart > max(GAP, 5 * interval))))
-    since, until = since + LONG * gaps, until + LONG * gaps
+    gap = np.append(False, (apart < 0) | (apart > max(GAP, 5 * interval)))
+    track = np.cumsum(gap)
 
     def reached(a: Any, b: Any, left: np.ndarray) -> np.ndarray:
         """Whether the vehicle can have gone from a to b, indices, if it left a at that time."""
         return reachable(np.hypot(*(at[b] - at[a]).T), since[b] - left[a], speed, slack)
 
-    before = np.arange(len(steps))
-    jumps = ~reached(before, before + 1, until)
+    every = np.arange(len(steps))
+    jumps = np.append(False, ~reached(every, every + 1, until)) & ~gap
     if not jumps.any():
         return refused
-    first = np.flatnonzero(np.append(True, jumps))  # of each part
+    first = np.append(0, np.flatnonzero(jumps | gap))  # of each part
     last = np.append(first[1:], len(at)) - 1
     lasts, rests = until[last] - since[first], (until - since)[last]
     leaps = reached(last[:-1], first[1:], since) & (np.minimum(rests[:-1], lasts[1:]) > GAP)
+    leaps &= jumps[first[1:]]
     wrong, held = np.zeros((2, len(at)), dtype=bool)
     stays, part = list[int](), 0
     while part + 1 < len(first):
         later = np.arange(part + 1, len(first))[:64]  # more are not the same jump's
+        later = later[track[first[later]] == track[last[part]]]
         between = until[last[later - 1]] - since[first[part + 1]]
         goes_on = later[(lasts[later] >= between) & reached(last[part], first[later], until)]
         if leaps[part]:
@@ -173,16 +175,18 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
         elif len(goes_on):
             wrong[first[part + 1] : first[goes_on[0]]] = True
             part = int(goes_on[0]) - 1
-        else:
+        elif jumps[first[part + 1]]:
             stays.append(int(first[part + 1]))
         part += 1
-    # Of a short begin or end one side is unknown.
+    # Of a short begin or end, of the log or beside a gap, one side is unknown.
     for index in stays:
-        wrong[:index] |= until[index - 1] - since[0] <= END
-        wrong[index:] |= until[-1] - since[index] <= END
+        own = np.flatnonzero(track == track[index])
+        before, after = until[index - 1] - since[own[0]], until[own[-1]] - since[index]
+        if min(before, after) <= END:
+            wrong[own[(own < index) == (before < after)]] = True
     stays = [index for index in stays if not (wrong[index - 1] or wrong[index])]
     if count[wrong].sum() > len(known) / 5:  # these are another vehicle's
-        wrong[:], held[:], stays = False, False, first[1:].tolist()
+        wrong[:], held[:], stays = False, False, np.flatnonzero(jumps).tolist()
     if stays:
         log.warning(
             "%s: positions jump by %.0f m and stay there (from sounding %d on)%s: those before or "

@@ -104,6 +104,10 @@ def both(rows):
         (TIMES, beside(range(500, 700)), range(500, 700), ""),  # it comes back after minutes
         (TIMES, beside(range(30)), range(30), ""),
         (TIMES, beside(range(500, 1200)), (), "(from sounding 500 on)"),
+        # After gaps, and before them.
+        *((TIMES + 90.0 * (TIMES >= 600) + 90.0 * (TIMES >= 900), beside(false), false, "")
+          for false in ([*range(600, 620), *range(900, 910)], [*range(590, 600), *range(870, 900)])
+          ),
         # Without times, or with those of another order.
         (TIMES + np.nan, AWAY, (), ""), (0 * TIMES, AWAY, (), ""),
         (TIMES[ORDER], TRACK[ORDER], (), ""),
