@@ -99,8 +99,7 @@ def errors_of(
     """
     found = condition(kernel, sites, sites.x[left.site].contiguous(), left.near)
     own = 0.0 if sites.own is None else sites.own[left.site]
-    error = kernel.noise * sites.noise[left.site] + own + kernel.shared_variance
-    variance = found.variance + error
+    variance = found.variance + kernel.noise * sites.noise[left.site] + own + kernel.shared_variance
     near = found.variance <= max(LITTLE * found.variance.median().item(), kernel.noise.item())
     telling = near.double().mean().item() >= FEWEST_TELLING
     return sites.y[left.site] - found.mean, variance, telling
