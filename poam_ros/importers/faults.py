@@ -139,10 +139,10 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
     some = len(steps) // STEPS * STEPS
     if not some or (interval := float(np.median(steps))) <= 0:
         return refused
-    # What it seldom exceeds over some steps, of which less than half may be false; at least what
-    # wind and waves give to slow vehicles, too.
+    # What it seldom exceeds over some steps, of which less than half may be false, but in one part
+    # of the log; at least what wind and waves give to slow vehicles, too.
     speeds = np.sort((length / np.maximum(steps, interval))[:some].reshape(-1, STEPS), axis=1)
-    speed = max(float(np.quantile(speeds[:, STEPS // 2], 0.98)), 1.0)
+    speed = max(float(np.quantile(speeds[:, STEPS // 2], 0.98, method="lower")), 1.0)
     noise = float(np.quantile(np.hypot(*(at[1:-1] - (at[:-2] + at[2:]) / 2).T), 0.9))
     slack = 3.0 + SIGMAS * noise + speed * interval  # m, possible at any time
     # After a gap, and where times go back, any place can be reached.
@@ -180,10 +180,10 @@ def impossible_positions(where: str, seconds: np.ndarray, xy: np.ndarray) -> np.
         part += 1
     # Of a short begin or end, of the log or beside a gap, one side is unknown.
     for index in stays:
-        own = np.flatnonzero(track == track[index])
-        before, after = until[index - 1] - since[own[0]], until[own[-1]] - since[index]
+        begins, ends = np.searchsorted(track, (track[index], track[index] + 1))
+        before, after = until[index - 1] - since[begins], until[ends - 1] - since[index]
         if min(before, after) <= END:
-            wrong[own[(own < index) == (before < after)]] = True
+            wrong[slice(begins, index) if before < after else slice(index, ends)] = True
     stays = [index for index in stays if not (wrong[index - 1] or wrong[index])]
     if count[wrong].sum() > len(known) / 5:  # these are another vehicle's
         wrong[:], held[:], stays = False, False, np.flatnonzero(jumps).tolist()

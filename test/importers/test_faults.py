@@ -104,6 +104,8 @@ def both(rows):
         (TIMES, beside(range(500, 700)), range(500, 700), ""),  # it comes back after minutes
         (TIMES, beside(range(30)), range(30), ""),
         (TIMES, beside(range(500, 1200)), (), "(from sounding 500 on)"),
+        # In a short log, where most steps of some seconds lead to false positions or back.
+        (TIMES[:330], beside([122, 125, 128])[:330], [122, 125, 128], ""),
         # After gaps, and before them.
         *((TIMES + 90.0 * (TIMES >= 600) + 90.0 * (TIMES >= 900), beside(false), false, "")
           for false in ([*range(600, 620), *range(900, 910)], [*range(590, 600), *range(870, 900)])
