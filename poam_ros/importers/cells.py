@@ -42,9 +42,9 @@ _ANGLE = re.compile(
     r"(?:(\d+(?:\.\d*)?) ?[\"″]? ?)?([NSEW]?)",
     re.IGNORECASE,
 )
-#: A date, and a time of day.
+#: A date, of which 20250117 stands before a time of day only; and a time of day.
 _TIME = re.compile(
-    r"(?:(\d{4}|\d\d?)([./-])(\d\d?)\2(\d{4}|\d\d?)(?!\d)[T, ]*)?"
+    r"(?:(\d{4}|\d\d?)([./-]|(?<=\d{4})(?=\d{4}[T ]\d\d?:))(\d\d?)\2(\d{4}|\d\d?)(?!\d)[T, ]*)?"
     r"(?:(\d\d?):(\d\d?)(?::(\d\d?(?:[.,]\d+)?))?\s*([AP]M)?\s*"
     r"(?:Z|UTC|GMT|([+-]\d\d):?(\d\d)?)?)?",
     re.IGNORECASE,
@@ -106,13 +106,13 @@ def numbers(cells: Sequence[str], unit: str | None = "") -> np.ndarray:
 def is_date(cell: str) -> bool:
     """Whether a cell is a date, with or without a time."""
     found = _TIME.match(cell.strip())
-    return bool(found and found[2])
+    return bool(found and found[1])
 
 
 def is_clock(cell: str) -> bool:
     """Whether a cell is a time of day alone."""
     found = _TIME.fullmatch(cell.strip())
-    return bool(found and found[5] and not found[2])
+    return bool(found and found[5] and not found[1])
 
 
 def is_value(cell: str) -> bool:
@@ -135,7 +135,7 @@ class Times:
         self._day_first = any(first > 12 for first, _ in dates)
         # Whether numbers are times of day, hhmmss: no counter skips 60 to 99 for so long.
         self._packed = len(texts) >= 20 and len({*texts}) > 1
-        self._packed &= all(re.fullmatch(r"\d\d([0-5]\d){2}(\.\d+)?", text) for text in texts)
+        self._packed &= all(re.fullmatch(r"[012]\d([0-5]\d){2}(\.\d+)?Z?", text) for text in texts)
 
     def stamps(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
         """Times [N] in ns, 0 where a text is none; and whether it is one [N], boolean."""
@@ -148,18 +148,18 @@ class Times:
         own begin; of a time without a date, since midnight; NaN if it is no time."""
         found = _TIME.fullmatch(cell.strip())
         if not (found and found[0]):
-            plain = number(cell, "s")
+            plain = number(cell.strip(" Z") if self._packed else cell, "s")
             if self._packed:
                 return plain - 40 * (plain // 100) - 2400 * (plain // 10_000)
             # Seconds; or Unix time in milli-, micro- or nanoseconds.
             return plain / next((10.0**p for p in (9, 6, 3) if abs(plain) > 10.0 ** (p + 8)), 1.0)
         first, mark, second, third, hours, minutes, seconds, half, east, more = found.groups("0")
-        year, month, day = map(int, (first, second, third) if found[2] else (1970, 1, 1))
-        if year < 100:  # 1/17/2025, 17/1/2025, 17.1.2025, 17-1-2025
+        year, month, day = map(int, (first, second, third) if found[1] else (1970, 1, 1))
+        if found[1] and len(first) < 3:  # 1/17/2025, 17/1/2025, 17.1.2025, 17-1-2025
             year, month, day = day + 2000 * (day < 100), year, month
             if mark != "/" or self._day_first:
                 month, day = day, month
-        hour = int(hours) % 12 + 12 * (half in "PMpm") if found[8] else int(hours)
+        hour = int(hours) % 12 + 12 * (half.upper() == "PM") if found[8] else int(hours)
         if not (1 <= month <= 12 and 1 <= day <= 31):
             return NAN
         if hour > 24 or int(minutes) > 59 or (of_minute := float(seconds.replace(",", "."))) >= 61:

@@ -14,7 +14,7 @@ from ..frontend.pings import MAX_LEVEL
 from ..mapping.soundings import DATES
 from .cells import NO_READING, UNITS, Times, is_clock
 from .columns import plain_column_name, words_of
-from .tables import table_of
+from .tables import table_of, with_times
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class WaterLevels:
         Raises:
             InputError: the file cannot be read, or is not such a table.
         """
-        table = table_of(path)
+        table = with_times(table_of(path))
         every = [*table.columns.values()]
         when = [*table.times({}).values()] or every[:1]
         numbers = [e for e in every if e not in when and np.isfinite(e.values).mean() > 0.5]

@@ -29,8 +29,8 @@ class ReadOptions:
     Attributes:
         columns: names of columns by what they mean (``columns.MEANINGS``), where they are other
             ones.
-        by: the column whose values are the soundings' groups, such as lines; where there is none
-            of the name ``line`` they are found in the track.
+        by: the column whose values are the soundings' groups. Where there is none of the name
+            ``line`` they have no groups: ``Soundings.grouped_by_line`` finds lines in the track.
         water_level: elevation of the water's surface, from which depths are counted, in m.
         levels: the same over time; goes before ``water_level``.
         draught: depth of the sonar, which is added to depths, in m.

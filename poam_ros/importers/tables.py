@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,7 +18,7 @@ import numpy as np
 from ..core.clock import SECOND
 from ..core.errors import InputError, shown
 from ..core.geodesy import is_in_feet
-from ..core.reading import JSON_FACTOR, LONGEST_LINE, lines, parse_json_text, read_whole
+from ..core.reading import JSON_FACTOR, LONGEST_LINE, lines, parse_json_text, refuse_larger
 from ..mapping.soundings import LINE, Labels
 from .cells import SPELLINGS, UNITS, Times, angle, is_nothing, is_value, numbers
 from .columns import HEIGHTS, KEEL, PLACES, WHEN, Column, Table, meanings_of
@@ -85,43 +86,47 @@ def table_of(path: Path) -> Table:
 
 
 def read_json(path: Path) -> Table:
-    """The table in JSON: objects in lines, or a list of them in a document; of several the longest
-    of those whose names mean places and heights, and those of the same keys. Keys are the columns,
-    those of an object in it with a point between.
+    """The table in JSON: objects in lines, or in lists of a document. Lists at one level whose keys
+    of a meaning are the same are one table; of several the longest of those with places and heights
+    counts. Keys are the columns, those of an object in it with a point between.
 
     Raises:
         InputError: it is no JSON, or takes too much memory.
         OSError: the file cannot be read.
     """
 
-    def lists(value: Any) -> Iterator[list[dict[str, str]]]:
+    def lists(value: Any, level: int = 0) -> Iterator[tuple[int, list[dict[str, str]]]]:
         if isinstance(value, list):
-            yield [flat(each) for each in value if isinstance(each, dict)]
-        for each in value.values() if isinstance(value, dict) else ():
-            yield from lists(each)
+            yield level, [flat(each) for each in value if isinstance(each, dict)]
+        inside = [*value.values()] if isinstance(value, dict) else value
+        for each in inside if isinstance(inside, list) else ():  # as the points of each track
+            yield from lists(each, level + 1)
 
     def flat(value: Any, name: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             parts = (flat(each, f"{name}.{key}" if name else key) for key, each in value.items())
             return {key: text for part in parts for key, text in part.items()}
-        return {name: "" if value is None else str(value).replace("\0", " ")}
+        return {name: "" if isinstance(value, list | None) else str(value).replace("\0", " ")}
 
-    def telling(rows: list[dict[str, str]]) -> tuple[int, int]:
-        means = {meaning for name in rows[0] for meaning in meanings_of(name)}
-        return min(3, len(means & {*HEIGHTS, *chain(*PLACES)})), len(rows)
+    def telling(kind: Any) -> tuple[int, int]:
+        means = {*chain(*map(meaning, kind[1]))}
+        return min(3, len(means & {*HEIGHTS, *chain(*PLACES)})), len(found[kind])
 
-    text = read_whole(path, JSON_FACTOR).decode("utf-8-sig").strip()
+    meaning = cache(meanings_of)
+    refuse_larger(f"{path}: its content", path.stat().st_size, JSON_FACTOR)
+    text, found = path.read_text("utf-8-sig").strip(), defaultdict[Any, list[dict[str, str]]](list)
     in_lines = text.startswith("{") and LF in text and text.partition(LF)[0].rstrip().endswith("}")
     try:
-        whole = parse_json_text(f"[{text.replace(LF, f',{LF}')}]" if in_lines else text)
-        if not (found := [*filter(None, lists(whole))]):
+        text = "[" + re.sub(r"\n\s*", ",\n", text) + "]" if in_lines else text
+        for level, rows in lists(parse_json_text(text)):
+            if rows:
+                found[level, frozenset(filter(meaning, chain(*rows)))] += rows
+        if not found:
             raise ValueError("there is none")
     except ValueError as error:
         raise InputError(f"{path}: expected JSON, a list of objects or one in each line ({error}); "
                          "convert it to CSV") from None  # fmt: skip
-    keys = [*max(found, key=telling)[0]]
-    every = [each for rows in found if [*rows[0]] == keys for each in rows]
-    return Table.of_rows(every, "JSON", str(path))
+    return Table.of_rows(found[max(found, key=telling)], "JSON", str(path))
 
 
 def read_text(path: Path) -> Table:
@@ -155,8 +160,7 @@ def read_text(path: Path) -> Table:
         )
         data = islice(_split(chain(head, useful), separator), first, None)
         # A blank line is no row.
-        table = Table.of(names, filter(None, data), description, str(path), units, comma)
-        return _with_times(table)
+        return Table.of(names, filter(None, data), description, str(path), units, comma)
 
 
 def _encoding(path: Path) -> str:
@@ -165,7 +169,9 @@ def _encoding(path: Path) -> str:
     if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "utf-16"
     text = head.decode("utf-8", "replace")[:-3]  # cut within a character or not
-    return "cp1252" if "\ufffd" in text else "utf-8-sig"
+    # A text may have such marks of its own, from an earlier program.
+    wrong = text.count("\ufffd") > head.count("\ufffd".encode())
+    return "cp1252" if wrong else "utf-8-sig"
 
 
 def _useful(file: TextIO, path: Path) -> Iterator[str]:
@@ -245,7 +251,7 @@ def soundings(
         Unclear: names or values leave open what columns mean.
         InputError: there is no such column, or no sounding.
     """
-    where, table = str(path), _with_places(table)
+    where, every, table = str(path), table.columns, _with_places(with_times(table))
     each, times, clock, note = _understood(where, options, table)
     names = {meaning: column.name for meaning, column in (each | times).items()}
     degrees, down = "latitude" in each, "depth" in each
@@ -303,8 +309,8 @@ def soundings(
             raise InputError(f"{path}: --{option}: does not apply to depths of {depths.name}")
     height = height + down * options.keel / UNITS[unit]
     labels = {}
-    for name in table.columns.keys() & {*options.labels, LINE, options.by or LINE}:
-        cells = np.array([cell.strip() for cell in table.columns[name]], dtype=object)
+    for name in every.keys() & {*options.labels, LINE, options.by or LINE}:
+        cells = np.array([cell.strip() for cell in every[name]], dtype=object)
         texts, code = np.unique(cells, return_inverse=True)
         labels[name] = Labels(code[kept], tuple(texts.tolist()))
     found = RawSoundings(
@@ -395,10 +401,11 @@ def _degrees(every: list[Column], pair: list[Column]) -> tuple[np.ndarray, str]:
         title = {*re.findall(r"[a-z]+", f"{column.name} {column.beside}".lower())}
         if sides or title & {letters[1].lower(), word}:
             pairs = zip(column, sides or repeat(letters[1]), strict=False)
-            values = np.array([angle(f"{cell} {side.strip()[:1] or '?'}") for cell, side in pairs])
-            said.append(
-                f"{letters[0]}, {letters[1]} beside them" if sides else f"{word} by the header"
-            )
+            signed = np.array([angle(f"{cell} {side.strip()[:1] or '?'}") for cell, side in pairs])
+            by = f"{letters[0]}, {letters[1]} beside them" if sides else f"{word} by the header"
+            said += [by] * bool(np.isfinite(signed).any())
+            # A side in the cell itself goes before the header's: 8.6 E below Longitude (E/W).
+            values = signed if sides else np.where(np.isfinite(signed), signed, values)
         place.append(values)
     found, scale = np.column_stack(place), 1.0
     known = [each.known for each in pair]
@@ -416,15 +423,16 @@ def _are_sides(cells: Sequence[str], letters: str) -> bool:
     return len(sides) > 0.5 * len(cells)
 
 
-def _with_times(table: Table) -> Table:
+def with_times(table: Table) -> Table:
     """A table whose times stand in six columns, from year to second, with one of their texts in
     place of these; any other as it is."""
     every = [*table.columns.values()]
     for at in range(len(every) - 5):
         six = every[at : at + 6]
         heads = (numbers(each.filled[:: 1 + len(each.filled) // 100]) for each in six)
-        fit = ((low <= head).all() and (head <= high).all() for head, (low, high) in
-               zip(heads, CALENDAR, strict=True))  # fmt: skip
+        # All but the seconds are whole.
+        fit = (((low <= head) & (head <= high) & ((head % 1 == 0) | (high == 60.999))).all()
+               for head, (low, high) in zip(heads, CALENDAR, strict=True))  # fmt: skip
         if all(fit) and min(len(each.filled) for each in six) >= FEWEST:
             form = "{}-{}-{} {}:{}:{}".format
             texts = ([form(*map(str.strip, row))] for row in zip(*six, strict=True))

@@ -12,6 +12,7 @@ import pytest
 from one_lake import COUNT, FOOT, LAT, LON, WHEN, T, check, options_of, places, table, texts
 
 from poam_ros.core.errors import InputError, Question
+from poam_ros.core.reading import VARIABLE
 from poam_ros.importers.raw import ReadOptions
 from poam_ros.importers.readers import read_soundings
 
@@ -104,7 +105,7 @@ READ = {
     "spreadsheet": (sided("Breite;Länge;Wassertiefe (m)", LAT, LON, D), {}, "decimal commas"),
     "an old spreadsheet": sided("Breite;Länge;Wassertiefe (m)", LAT, LON, D).encode("cp1252"),
     "sixteen bits": lake().encode("utf-16"),
-    "with a mark": lake().encode("utf-8-sig"),
+    "with a mark": lake("lat,lon,depth,n\ufffdme", D, "-").encode("utf-8-sig"),
     "American dates": table("Date,Time,Lat,Long,Depth (ft)", [f"{w:%m/%d/%Y}" for w in WHEN],
                             [f"{w:%I:%M:%S %p}" for w in WHEN], LAT, LON, FT),
     "comments and a row of units": "# sounder 3.1\n# draught 0\n" + table(
@@ -122,7 +123,7 @@ READ = {
     "a northing called easting": table("No.,Zone,Northing,Easting,longitude,latitude,Depth", T,
                                        "10T", EAST, NORTH, LON, LAT, D),
     "a message's fields": table("GPS.lat,GPS.lon,RANGE.depth", *INTEGERS, D),
-    "lines of JSON": "\ufeff" + "\n".join(LINES),
+    "lines of JSON": "\ufeff" + "\r\n \n".join(LINES),
     # Of objects in objects, and below a list of something else.
     "a document of JSON": json.dumps({
         "stations": [{"latitude": 47, "longitude": -122, "elevation": i, "date": "2025-01-17",
@@ -130,6 +131,14 @@ READ = {
         "log": [{"at": {"latitude": each["lat"], "longitude": each["lon"]}, "depth": each["depth"]}
                 for each in POINTS]}, indent=1),
     "days of JSON": json.dumps({"monday": POINTS[:120], "tuesday": POINTS[120:]}),
+    # The tracks have a place and a depth, too, but fewer.
+    "tracks of JSON": json.dumps({"tracks": [
+        {"lat": 47.1, "lon": -122.3, "depth": 99, "points": POINTS[:120]},
+        {"lat": 47.2, "lon": -122.4, "depth": 99, "points": [{**e, "by": 0} for e in POINTS[120:]]},
+    ]}),
+    "six columns of JSON": (json.dumps([
+        {**each, **dict(zip("YMDhms", six, strict=True))} for each, six in
+        zip(POINTS, SIX.T.tolist(), strict=True)]), {"by": "m"}, "time = datetime"),
     "points of WKT": table("WKT,depth", of('"POINT (', LON, " ", LAT, ')"'), D),
     "places in one cell": table("position;depth", of(NS, ", ", EW), D, separator=";"),
     "minutes of three decimals in one cell": table(
@@ -165,6 +174,7 @@ READ = {
         "Latitude (N),Longitude (W),Depth", "Lat_N,Lon_W,depth",
         "North Latitude,West Longitude,depth", "Latitude,Longitude,Depth\n°N,°W,m")},
     "west with a minus": lake("Lat_N,Lon_W,depth"),
+    "sides in the cells, too": table("Lat (N/S),Lon (E/W),depth", of(LAT, " N"), of(WEST, " W"), D),
     **{header: lake(header) for header in (
         "Latitudine,Longitudine,Profondità", "Latitude,Longitude,Profundidade",
         "Breedtegraad,Lengtegraad,Diepte", "Leveysaste,Pituusaste,Syvyys",
@@ -184,6 +194,10 @@ READ = {
     "a serial number": (lake("lat,lon,depth,serial", D, "4000000000"), {}, "(m)sep"),
     "numbers beside a date": (lake("lat,lon,depth,date,time", D, "2025-01-17", 10_000 + T), {},
                               "times not read, such as 2025-01-17 10000"),
+    **{form: (table("time,lat,lon,depth", [f"{when:{form}}" for when in WHEN], LAT, LON, D), {},
+              "time = time") for form in ("%Y%m%d %H:%M:%S", "%H%M%SZ")},
+    "as a time in six columns": lake(
+        "lat,lon,co2,pH,depth,sats,temp,speed", "2000.5", "7.5", D, "9", "14", "3"),
     "a year called Y": table("Y,M,D,h,m,s,X,Y,depth", *SIX, EAST, NORTH, D),
     # Eastings.
     **{header: (table(header, EAST / FOOT, NORTH / FOOT, FT), {}, "(ft)") for header in (
@@ -307,8 +321,6 @@ REFUSED = {
     "torn JSON": (json.dumps(POINTS, indent=1)[:-30], r"expected JSON, .* line \d{4} column"),
     "lists of JSON": (json.dumps({"lat": LAT, "lon": LON, "depth": LAT}),
                       "expected JSON, a list of objects or one in each line .*convert it to CSV"),
-    "tracks of JSON": (json.dumps({"tracks": [{"name": "a", "points": POINTS}]}),
-                       "got name,points: which columns are latitude"),
     "nothing": ("", "got no rows"),
     "zeros": (9 * lake("") + "\0\n", "got binary data"),
     "a cell without end": (lake() + '50.1,"' + "9.2,4\n50.1," * 20_000,
@@ -366,6 +378,13 @@ def test_what_cannot_be_read_is_refused_without_advice(kind, read):
     with pytest.raises(InputError) as refused:
         read(text, **options)
     assert re.search(said, str(refused.value)) and not getattr(refused.value, "answers", ())
+
+
+@pytest.mark.parametrize("text", [lake(), json.dumps(POINTS)], ids=["text", "JSON"])
+def test_a_file_that_takes_too_much_memory_is_named(text, read, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "0.01")
+    with pytest.raises(InputError, match=r"log\.csv: its content takes"):
+        read(text)
 
 
 def test_what_the_user_says_is_not_questioned(read):
