@@ -233,7 +233,7 @@ def _read(
     records = read_soundings(args.logs, options, args.reader)
     for line in records.source.get("files", [records.source]):
         said = "; ".join(filter(None, map(line.get, ("understood", "written"))))
-        print(f"{line.get('file', args.log.name)}: {said}")
+        print(f"{line.get('file', args.log.name or args.log)}: {said}")
     if levels is not None:
         print(f"water level: {levels.description}")
     return records
