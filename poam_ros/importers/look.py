@@ -150,8 +150,10 @@ def _of_depths(depth: np.ndarray, columns: Mapping[str, str]) -> Doubts:
         yield f"nearly all soundings have the same depth, {np.median(depth):g} m", {}
     gap, deep = _widest_gap(np.log(np.maximum(np.abs(depth), 0.01)))
     # No bottom leaves out depths of a factor of five; a sounder that loses it returns.
-    if gap > np.log(5) and 0.05 < deep.mean() < 0.95 and np.count_nonzero(np.diff(deep)) < 4:
-        yield "depths change by a factor as of another unit, and stay so", SURE
+    turns = 1 + np.flatnonzero(np.diff(deep))
+    if gap > np.log(5) and 0.05 < deep.mean() < 0.95 and len(turns) < 4:
+        text = f"depths change by a factor as of another unit after sounding {turns[0]}, and stay so"
+        yield text, SURE
 
 
 def _of_slopes(xy: np.ndarray, size: np.ndarray, unit: str) -> Doubts:
