@@ -150,9 +150,9 @@ def _of_depths(depth: np.ndarray, columns: Mapping[str, str]) -> Doubts:
         yield f"nearly all soundings have the same depth, {np.median(depth):g} m", {}
     gap, deep = _widest_gap(np.log(np.maximum(np.abs(depth), 0.01)))
     # No bottom leaves out depths of a factor of five; a sounder that loses it returns.
-    turns = 1 + np.flatnonzero(np.diff(deep))
+    turns = 2 + np.flatnonzero(np.diff(deep))
     if gap > np.log(5) and 0.05 < deep.mean() < 0.95 and len(turns) < 4:
-        text = f"depths change by a factor as of another unit after sounding {turns[0]}, and stay so"
+        text = f"depths change by a factor as of another unit from sounding {turns[0]} on"
         yield text, SURE
 
 
