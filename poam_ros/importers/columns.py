@@ -162,9 +162,9 @@ class Column:
             return "time"
         if cells and np.mean([*map(is_date, cells)]) > MOST:
             return "date and time" if ":" in cells[0] else "date"
-        values = numbers(cells)
-        # All alike are a serial number.
-        goes_on = len({*cells}) > 1 and (values > UNIX_TIME).mean() > MOST
+        values, most = numbers(cells), len(self.filled) > MOST * len(self.sample)
+        # All alike are a serial number, and a few those of events.
+        goes_on = most and len({*cells}) > 1 and (values > UNIX_TIME).mean() > MOST
         return "time" if goes_on and (np.diff(values) >= 0).mean() > MOST else ""
 
     @cached_property

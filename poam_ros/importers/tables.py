@@ -43,8 +43,9 @@ _WORD = re.compile(r"(?<!\d)[^\W\d_]")
 #: What stands about the numbers of a point of WKT, as a GIS writes it.
 POINT = re.compile(r"(?:SRID=\d+;)?\s*POINT\s*Z?\s*\(|\)\s*$", re.IGNORECASE)
 #: Names of a column that has both numbers of a place.
-IN_ONE = {"position", "posicion", "posizione", "coordinates", "coords", "location", "pos", "wkt",
-          "geom", "geometry", "thegeom", "wktgeom"}  # fmt: skip
+IN_ONE = {"position", "posicion", "posizione", "gpsposition", "pos", "location", "gps", "latlon",
+          "latlong", "latlng", "coordinate", "coordinates", "coords", "koordinaten", "coordenadas",
+          "coordonnees", "wkt", "wktgeom", "geom", "thegeom", "geometry"}  # fmt: skip
 #: What the columns of a time have, if these are six.
 CALENDAR = (1970, 2100), (1, 12), (1, 31), (0, 23), (0, 59), (0, 60.999)
 #: Of latitudes and of longitudes: letters of their sides, and the side that is negative.
@@ -110,7 +111,8 @@ def read_json(path: Path) -> Table:
 
     def telling(kind: Any) -> tuple[int, int]:
         means = {*chain(*map(meaning, kind[1]))}
-        return min(3, len(means & {*HEIGHTS, *chain(*PLACES)})), len(found[kind])
+        count = len(found[kind])  # a single one may be a sensor's place aboard
+        return (count > 1) * min(3, len(means & {*HEIGHTS, *chain(*PLACES)})), count
 
     meaning = cache(meanings_of)
     refuse_larger(f"{path}: its content", path.stat().st_size, JSON_FACTOR)

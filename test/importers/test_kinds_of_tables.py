@@ -131,8 +131,8 @@ READ = {
         "log": [{"at": {"latitude": each["lat"], "longitude": each["lon"]}, "depth": each["depth"]}
                 for each in POINTS]}, indent=1),
     "days of JSON": json.dumps({"monday": POINTS[:120], "tuesday": POINTS[120:]}),
-    # The tracks have a place and a depth, too, but fewer.
-    "tracks of JSON": json.dumps({"tracks": [
+    # The tracks have a place and a depth, too, but fewer; a sensor's place aboard is one.
+    "tracks of JSON": json.dumps({"offsets": [{"x": 1.2, "y": 0, "z": -0.4}], "tracks": [
         {"lat": 47.1, "lon": -122.3, "depth": 99, "points": POINTS[:120]},
         {"lat": 47.2, "lon": -122.4, "depth": 99, "points": [{**e, "by": 0} for e in POINTS[120:]]},
     ]}),
@@ -140,6 +140,9 @@ READ = {
         {**each, **dict(zip("YMDhms", six, strict=True))} for each, six in
         zip(POINTS, SIX.T.tolist(), strict=True)]), {"by": "m"}, "time = datetime"),
     "points of WKT": table("WKT,depth", of('"POINT (', LON, " ", LAT, ')"'), D),
+    **{name: table(f"{name};depth", of(LAT, ", ", LON), D, separator=";") for name in
+       ("Lat/Lon", "LatLong", "GPS Position", "Coordinate (WGS84)", "Koordinaten")},
+    "times of a few events": (lake("lat,lon,depth,mark", D, some(9, 1737129827 + T)), {}, "(m)sep"),
     "places in one cell": table("position;depth", of(NS, ", ", EW), D, separator=";"),
     "minutes of three decimals in one cell": table(
         "Name;Position;Depth", T, of("N47 ", texts(60 * (LATITUDE - 47), ".3f"), " W122 ",
