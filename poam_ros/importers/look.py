@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from ..core.clock import SECOND
 from ..core.geodesy import hemispheres, in_area_of_use
@@ -148,7 +149,9 @@ def _of_depths(depth: np.ndarray, columns: Mapping[str, str]) -> Doubts:
     same = np.unique(depth, return_counts=True)[1].max() > 0.95 * len(depth)
     if same or np.ptp(depth) < 0.03:  # as of a latitude
         yield f"nearly all soundings have the same depth, {np.median(depth):g} m", {}
-    gap, deep = _widest_gap(np.log(np.maximum(np.abs(depth), 0.01)))
+    # Medians of seven, as single false echoes would fill the gap.
+    logs = np.pad(np.log(np.maximum(np.abs(depth), 0.01)), 3, "reflect")
+    gap, deep = _widest_gap(np.median(sliding_window_view(logs, 7), axis=1))
     # No bottom leaves out depths of a factor of five; a sounder that loses it returns.
     turns = 2 + np.flatnonzero(np.diff(deep))
     if gap > np.log(5) and 0.05 < deep.mean() < 0.95 and len(turns) < 4:

@@ -45,7 +45,13 @@ def asked(write):
         (XY, 48.1 + XY[:, 1] / 111_320, "the same depth, 48.1"),  # the latitude
         (XY + np.where(T % 2, 4e4, 0)[:, None], DEPTH, "groups of places"),
         (XY.round(-2), DEPTH, "600 soundings lie at 4 places, which may be rounded"),
-        (XY, np.where(T < 300, DEPTH, 100 * DEPTH), "another unit from sounding 301 on"),
+        # Also beside false echoes, which alone are none, even if many are at the begin.
+        (
+            XY,
+            np.where(T < 300, 1, 100) * DEPTH / np.where(T % 50 - 9, 1, 50),
+            "another unit from sounding 301 on",
+        ),
+        (XY, np.where(T < 20, 20, 1) * DEPTH, ""),
         # A sounder that loses the bottom.
         (XY, np.where(T % 20 < 3, 0.2 + 0.1 * (T % 4), DEPTH), ""),
     ],
