@@ -296,8 +296,9 @@ REFUSED = {
        for name in ("temp", "water (degC)", "level %", "Battery_V", "depth [knots]")},
     "no position": (table("ID,lake,depth_feet,area_acres", 1138400 + T % 7, "a", T, 2 * T),
                     r"\(no column looks like a position\)$"),
-    "two numbers in a cell": (table("p;q;beams;depth", T, 2 * T, of(texts(T % 3, ".1f"), ", 2.5"),
-                                    T % 9, separator=";"), "no column looks like a position"),
+    "two numbers in a cell": (
+        table("p;q;position;depth", T, 2 * T, of(texts(T % 3, ".1f"), ", 2.5"), T % 9,
+              separator=";"), "no column looks like a position"),
     # As hydrographers' x y z in a system of a state of the USA.
     **{f"feet of a state, {header}, {east}": (
         table(header, east + 6.0 * (T % 12), north + 30.0 * (T // 12), UP, separator=" "),

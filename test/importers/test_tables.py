@@ -50,6 +50,13 @@ LEFT_OUT = {
               but(DEPTH - DIVES, (3, ""), (4, "nan"), (50, "0.00"), (slice(70, 80), "-1"),
                   (slice(90, 95), "999"))),
         {"no_reading": 18}),
+    "a side that is not there": (
+        table("lat,NS,lon,EW,depth", LAT, "N", [each.strip("-") for each in LON],
+              but(COUNT * ["W"], (7, "")), DEPTH), {"not_a_number": 1}),
+    # Nobody knows where a boat was between the end of a recording and the begin of an earlier one.
+    "between two recordings": (
+        table("time,lat,lon,depth", np.where(T < 150, T + 1000, T), but(LAT, (T % 2 > 0, "")), LON,
+              DEPTH), {"position_gap": 1, "after_last_fix": 1}),
 }  # fmt: skip
 
 
@@ -85,7 +92,8 @@ def test_degrees_minutes_and_seconds(text, degrees, read):
         ("17/1/2025", "2/1/2025", [1737072000, 1735776000]),
         ("16.01.2025", "never", [1736985600, 0]),
         ("16.01.25", "17/01/25", [1736985600, 1737072000]),
-        ("2025-01-01T08:00:00Z", "2025-01-01T09:00:01+01", [1735718400, 1735718401]),
+        ("2025-01-01T09:00:00+01", "2025-01-01T04:30:01-03:30", [1735718400, 1735718401]),
+        ("08:59:00", "08:61:00", [32340, 0]), ("2025-01-01", "9999-01-01", [1735689600, 0]),
         *((f"1700000000{digits}", f"1700000001{digits}", [1700000000.5, 1700000001.5])
           for digits in (".5", "500", "500000", "500000000")),
         # A day belongs to the time only where the time has none.
