@@ -154,6 +154,11 @@ GAUGE = "2026-05-01 08:00,{}\n2026-05-01 09:00,{}\n2026-05-01 10:00,{}\n"
         ("time,level_cm\n" + GAUGE.format(100, 200, 300), [1, 2, 3]),
         ("time,quality,stage\n" + GAUGE.format("9,1", "9,2", "9,3"), [1, 2, 3]),
         ("date,time,level\n" + GAUGE.format(1, 2, 3).replace(" ", ","), [1, 2, 3]),
+        (
+            "# USGS\nsite_no\tdatetime\ttz_cd\t7_00065\t7_00065_cd\n15s\t20d\t6s\t14n\t10s\n"
+            + "".join(f"0142\t2026-05-01 0{h}:00\tEDT\t{h - 3}\tP\n" for h in (4, 5, 6)),
+            [0.3048, 0.6096, 0.9144],
+        ),
         (GAUGE.format(1, -999, 3), [1, 3]),
         (GAUGE.format(980, 999, 1000), [980, 999, 1000]),
         ("hello\n", "expected rows of time and level"),
@@ -166,7 +171,9 @@ def test_levels_are_metres_of_the_column_of_levels(write, text, level):
         with pytest.raises(InputError, match=level):
             WaterLevels.read(write(text))
     else:
-        np.testing.assert_allclose(WaterLevels.read(write(text)).level, level)
+        found = WaterLevels.read(write(text))
+        np.testing.assert_allclose(found.level, level)
+        assert found.stamp_ns[0] == 1_777_622_400 * 10**9  # 08:00 UTC
 
 
 def test_levels_hold_for_their_days_for_every_day_and_between_readings(write, caplog):
