@@ -131,8 +131,8 @@ READ = {
         "log": [{"at": {"latitude": each["lat"], "longitude": each["lon"]}, "depth": each["depth"]}
                 for each in POINTS]}, indent=1),
     "days of JSON": json.dumps({"monday": POINTS[:120], "tuesday": POINTS[120:]}),
-    # The tracks have a place and a depth, too, but fewer; a sensor's place aboard is one.
-    "tracks of JSON": json.dumps({"offsets": [{"x": 1.2, "y": 0, "z": -0.4}], "tracks": [
+    # The tracks have a place and a depth, too, but fewer.
+    "tracks of JSON": json.dumps({"tracks": [
         {"lat": 47.1, "lon": -122.3, "depth": 99, "points": POINTS[:120]},
         {"lat": 47.2, "lon": -122.4, "depth": 99, "points": [{**e, "by": 0} for e in POINTS[120:]]},
     ]}),
@@ -322,6 +322,9 @@ REFUSED = {
     "a torn line of JSON": ("\n".join([*LINES[:60], '{"lat": 4', *LINES]),
                             "expected JSON, .* line 62 column"),
     "deep JSON": (3000 * '{"a": ', "expected JSON, .*nested too deep"),
+    "a sensor's place in JSON": (
+        json.dumps({"offset": [{"x": 1.2, "y": 0, "z": -0.4}], "crew": [{"a": "b"}, {"a": "c"}]}),
+        "got a: which columns"),
     "torn JSON": (json.dumps(POINTS, indent=1)[:-30], r"expected JSON, .* line \d{4} column"),
     "lists of JSON": (json.dumps({"lat": LAT, "lon": LON, "depth": LAT}),
                       "expected JSON, a list of objects or one in each line .*convert it to CSV"),
