@@ -106,6 +106,23 @@ def test_an_error_that_successive_soundings_share_is_no_bottom():
     assert error.mean() < 0.95 * (model.predict(at).mean - bottom(at)).abs().mean()
 
 
+@pytest.mark.parametrize("wider", [True, False])
+def test_a_shared_error_is_taken_only_if_it_surely_predicts_better(wider, monkeypatch):
+    """Not for a smaller log loss by wider variances alone, or for what it gains on one stretch."""
+    model, kernels = learned(survey(offset=0.0)), []
+
+    def errors(kernel, sites, left):
+        kernels.append(kernel)
+        one = torch.ones(len(left.site), dtype=torch.float64)
+        if len(kernels) < 3:  # those without
+            return one, 0.1 * one, True
+        return (1.01 * one, one, True) if wider else (1.0 * (left.stretch > 0), 0.1 * one, True)
+
+    monkeypatch.setattr("poam_ros.models.nngp.online.errors_of", errors)
+    model.calibrate(LINES)
+    assert kernels[2].shared_variance > 0 and not model.stationary
+
+
 def test_the_learned_kernel_predicts_if_no_stationary_one_can_be_fitted(monkeypatch):
     data = survey(offset=0.0)
     model = learned(data)
