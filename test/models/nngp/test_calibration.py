@@ -1,6 +1,7 @@
 """Intervals that hold where whole survey lines are missing."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -102,6 +103,14 @@ def test_an_error_that_successive_soundings_share_is_no_bottom():
     error = (found.mean - bottom(at)).abs()
     assert 0.03 < kernel.shared_variance < 0.3 and kernel.shared_sites > LONG / 5
     assert (error < 1.96 * found.variance.sqrt()).double().mean() > 0.9
+    own, (added, factor, *_) = (
+        kernel.noise + kernel.shared_variance,
+        model._widening,
+    )  # a sounding's
+    close = partial(torch.testing.assert_close, rtol=1e-6, atol=0)
+    close(model.predict(at).variance - found.variance, (factor * (own + added)).expand(len(at)))
+    joint, sounded = (model.covariance(at[:5], noise=noise).diagonal() for noise in (False, True))
+    close(sounded - joint, own.expand(5))
     model._widen(model._widening._replace(stationary=model._trainer.stationary(model._store.sites)))
     assert error.mean() < 0.95 * (model.predict(at).mean - bottom(at)).abs().mean()
 
