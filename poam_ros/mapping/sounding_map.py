@@ -70,7 +70,7 @@ CELLS = 282  # maximum along a map's longer side if no resolution is given
 COARSER = 2
 #: The reason of soundings that reached the model's queue but not the map.
 DROPPED = "dropped"
-STATIONARY = "predicted with a stationary kernel, which fits left-out stretches better"
+STATIONARY = "predicted with the kernel that fits left-out stretches better: {}"
 #: What false echoes are, by the factor that the screening of the whole record found.
 ECHOES = {2: "double echo", 3: "triple echo", 0: "neither bottom nor multiple"}
 #: Files that an earlier run may have left in the folder.
@@ -372,8 +372,8 @@ class SoundingMap:
         said = self.crossed.sentences(order)
         if self.errors is not None and self.errors.sentence:
             said.append(self.errors.sentence)
-        if self.mapper.stationary:
-            said.append(STATIONARY)
+        if kernel := self.mapper.stationary:
+            said.append(STATIONARY.format(kernel))
         return said + ([] if self.mapper.prior is None else [self.mapper.trust_said])
 
     @property
@@ -456,7 +456,7 @@ class SoundingMap:
         if self.outline is not None:
             config["outline"] = self.outline.described
         if mapper.stationary:
-            config["kernel"] = "stationary"
+            config["kernel"] = mapper.stationary
         if mapper.prior is not None:
             name = "shore_trust" if settings.prior is None else "prior_trust"
             config[name] = round(mapper.trust, 3)

@@ -200,9 +200,10 @@ class OnlineModel(ABC):
         return 1.0, 0.0
 
     @property
-    def stationary(self) -> bool:
-        """Whether ``calibrate`` took a stationary kernel in place of the learned one."""
-        return False
+    def stationary(self) -> str:
+        """The stationary kernel that ``calibrate`` took in place of the learned one, in words;
+        empty: none."""
+        return ""
 
     def keep(self, rows: Tensor) -> None:
         """Forget all data but those of some rows, [N] boolean; hyperparameters stay."""

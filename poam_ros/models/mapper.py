@@ -240,8 +240,9 @@ class BathymetricMapper:
         self._model.calibrate(stretches)
 
     @property
-    def stationary(self) -> bool:
-        """Whether ``calibrate`` took a stationary kernel in place of the learned one."""
+    def stationary(self) -> str:
+        """The stationary kernel that ``calibrate`` took in place of the learned one, in words;
+        empty: none."""
         return self._model.stationary
 
     def before_calibration(self, variance: np.ndarray) -> np.ndarray:

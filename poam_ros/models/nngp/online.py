@@ -147,9 +147,12 @@ class NeighbourGP(OnlineModel):
         return self._widening.factor, self._widening.added
 
     @property
-    def stationary(self) -> bool:
+    def stationary(self) -> str:
         """See ``OnlineModel``."""
-        return self._widening.stationary is not None
+        if (taken := self._widening.stationary) is None:
+            return ""
+        shared = len(taken) > self._trainer.layout.size
+        return "stationary" + ", with an error that successive soundings share" * shared
 
     @torch.no_grad()
     def _averaged(self) -> Kernel:

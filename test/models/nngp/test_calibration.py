@@ -86,7 +86,7 @@ def test_a_stationary_kernel_predicts_if_it_predicts_left_out_stretches_better()
     other = built(SHORT)
     other.restore(model.state())
     assert torch.equal(other.predict(at).mean, model.predict(at).mean)
-    assert other.stationary
+    assert other.stationary == model.stationary
     twin, new = learned(survey(offset=0.0)), Dataset(at[:9], bottom(at[:9]))
     twin.update(new)
     other.update(new)  # goes on from what training learned
@@ -102,6 +102,7 @@ def test_an_error_that_successive_soundings_share_is_no_bottom():
     found, kernel = model.predict(at, noise=False), model._averaged()
     error = (found.mean - bottom(at)).abs()
     assert 0.03 < kernel.shared_variance < 0.3 and kernel.shared_sites > LONG / 5
+    assert "successive soundings share" in model.stationary
     assert (error < 1.96 * found.variance.sqrt()).double().mean() > 0.9
     own, (added, factor, *_) = (
         kernel.noise + kernel.shared_variance,
