@@ -414,7 +414,7 @@ def test_several_files_are_one_record(write):
     found = read_soundings(paths)
     assert np.abs(off(found)).max() < 0.02 and np.array_equal(-found.z, DEPTH)
     assert found.files == ((str(paths[0]), 0), (str(paths[1]), half))
-    lines = read_soundings(paths, ReadOptions(by="line"))
+    lines = found.grouped_by_line()
     assert lines.group[half - 1] != lines.group[half]  # no line goes from a day to the next
     for other, words in (
         (paths[0], "this file was given twice"),

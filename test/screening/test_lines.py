@@ -26,7 +26,7 @@ def along(*corners, step=0.5):
 def test_the_lines_of_a_survey_are_found(tmp_path):
     path = write_survey(tmp_path / "log.csv")
     path.write_text(path.read_text().replace("line", "name"))
-    found = read_soundings(path, ReadOptions(by="line"))
+    found = read_soundings(path).grouped_by_line()
     assert found.names == tuple("123456")
     np.testing.assert_array_equal(found.group, np.repeat(np.arange(LINES), PER_LINE))
     named = read_soundings(path, ReadOptions(by="name"))
@@ -56,6 +56,6 @@ def test_what_is_no_track_has_no_lines(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("x,y,z\n" + "".join(f"{x},{y},{-3 - x / 500}\n" for x, y in rows))
     with pytest.raises(InputError, match="no survey lines found in the track: 300"):
-        read_soundings(path, ReadOptions(by="line"))
+        read_soundings(path).grouped_by_line()
     path.write_text("x,y,z\n" + "5,5,-3\n" * 9)  # at one place
-    assert read_soundings(path, ReadOptions(by="line")).names == ("1",)
+    assert read_soundings(path).grouped_by_line().names == ("1",)
