@@ -120,8 +120,8 @@ static void predicted(int64_t queries, int64_t k, int odd)
     if (odd == 4)
         rows[0] = rows[6] = F[5] = NAN;
     const Problem q = {queries, queries, k, SIDE, 4, 4, 4, 1, 1.9, 1e-3, 0.02, 3.0, 0.05,
-                       k % 2 ? 10.0 : 0.0, F, x, near, rows, rows + 2, rows + 3, odd ? own : NULL,
-                       NULL};
+                       k % 2 ? 10.0 : 0.0, k % 3 ? 0.1 : 0.0, 1.0 + odd, F, x, near, rows, rows + 2,
+                       rows + 3, odd ? own : NULL, NULL};
     /* The same, three queries to a set of neighbours. */
     const int64_t sets = (queries + 2) / 3;
     int64_t *first = malloc((size_t)(sets + 1) * sizeof *first);

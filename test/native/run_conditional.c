@@ -58,5 +58,8 @@ int main(void)
     run(&q, "exponential");
     q.tail = 0.5;
     run(&q, "tail");
+    q.shared_variance = 0.05;
+    q.shared_sites = 3.0;
+    run(&q, "shared error");
     return 0;
 }
