@@ -60,6 +60,6 @@ int main(void)
     run(&q, "tail");
     q.shared_variance = 0.05;
     q.shared_sites = 3.0;
-    run(&q, "shared error");
+    run(&q, "shared");
     return 0;
 }
