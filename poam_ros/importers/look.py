@@ -134,7 +134,7 @@ def _of_places(xy: np.ndarray, degrees: np.ndarray | None) -> Doubts:
 
 
 def _of_depths(depth: np.ndarray, columns: Mapping[str, str]) -> Doubts:
-    """Whether depths lie above the water, or are all the same."""
+    """Whether depths lie above the water, are all the same, or in part in another unit."""
     if (above := float((depth < 0).mean())) > 0.5:
         name = columns.get("z", columns.get("depth", ""))
         # Depths begin near a shore.
